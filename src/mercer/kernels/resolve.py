@@ -1,0 +1,50 @@
+"""Constants that kernels take from data: lengthscales by word."""
+
+import math
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.metrics import pairwise_distances
+
+from mercer import validate
+
+__all__ = ["gamma", "lengthscale", "spread"]
+
+_MEDIAN_ROWS = 1000
+
+
+def lengthscale(word: str, rows, weight=None) -> float:
+    """Lengthscale of "scale" or "auto" (the Gaussian's gamma = 1/(2 l^2) as in scikit-learn), or the "median" distance."""
+    X = validate.numeric(rows)
+    if word == "median":
+        return _median_distance(X)
+    return math.sqrt(0.5 / gamma(word, X, weight))
+
+
+def gamma(word: str | None, X, weight=None) -> float:
+    """scikit-learn's "scale" = 1 / (d Var(X)), 1 for constant X, and "auto" = None = 1 / d."""
+    d = X.shape[1]
+    if word in ("auto", None):
+        return 1.0 / d
+    variance = spread(X, weight)
+    return 1.0 / (d * variance) if variance > 0 else 1.0
+
+
+def spread(X, weight=None) -> float:
+    """Variance over all entries of X, rows weighted."""
+    w = np.full(X.shape[0], 1.0 / X.shape[0]) if weight is None else weight / weight.sum()
+    d = X.shape[1]
+    mean = float((w @ X).sum() / d)
+    if sp.issparse(X):
+        return max(float((w @ X.power(2)).sum() / d) - mean**2, 0.0)
+    return float((w @ np.square(X - mean, dtype=np.float64)).sum() / d)
+
+
+def _median_distance(X):
+    """Median Euclidean distance of distinct rows, on at most a thousand evenly spaced ones; 1 if all are equal."""
+    n = X.shape[0]
+    X = X[np.linspace(0, n - 1, min(n, _MEDIAN_ROWS)).round().astype(int)]
+    D = pairwise_distances(X)
+    distances = D[np.triu_indices(len(D), 1)]
+    distances = distances[distances > 0]
+    return float(np.median(distances)) if len(distances) else 1.0

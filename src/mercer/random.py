@@ -1,0 +1,18 @@
+"""Randomness: one door. Public calls turn `random_state` into a Generator once; inner code only receives Generators."""
+
+import numpy as np
+
+__all__ = ["generator"]
+
+
+def generator(random_state=None) -> np.random.Generator:
+    """Generator of a seed, a `Generator`, a legacy `RandomState` or None.
+
+    >>> generator(0).integers(10) == generator(0).integers(10)
+    np.True_
+    """
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31, size=4))
+    return np.random.default_rng(random_state)

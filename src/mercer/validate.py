@@ -1,0 +1,428 @@
+"""The door for user data: everything comes in here, once; below it code trusts its arguments.
+
+Rows come out in one of four forms: a 2-D float array, a CSR array, a :class:`Table` of columns, or a 1-D array of objects.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.validation import validate_data
+
+from mercer.errors import KernelOutputError
+
+__all__ = [
+    "Table",
+    "canonical",
+    "memory_bytes",
+    "n_rows",
+    "numeric",
+    "objects",
+    "part",
+    "plain",
+    "prediction",
+    "rows",
+    "sample_weight",
+    "take",
+    "training",
+]
+
+FLOATS = (np.float64, np.float32)
+
+
+# ---------------------------------------------------------------------------------------------- rows
+@dataclass(frozen=True)
+class Table:
+    """Named columns of equal length; a column is a 1-D array, numeric or of objects."""
+
+    names: tuple
+    columns: tuple
+
+    def __len__(self):
+        return len(self.columns[0]) if self.columns else 0
+
+    @property
+    def shape(self):
+        return (len(self), len(self.columns))
+
+    def take(self, index):
+        return Table(self.names, tuple(c[index] for c in self.columns))
+
+
+def rows(X, reads: str, name: str = "X", columns=()):
+    """Validated rows of user data for a kernel that reads "vectors", "objects" or "parts" (named or numbered columns)."""
+    if isinstance(X, dict) and not sp.issparse(X):  # scipy's dok_array is a dict
+        raise TypeError(
+            f"{name} is a dict of columns; its keys would be counted as rows. Pass a table "
+            f"(pandas.DataFrame({name})) or a sequence of rows, each a tuple or a dict."
+        )
+    if isinstance(X, Table):
+        return X
+    if reads == "vectors":
+        return vectors(X, name)
+    if reads == "objects" or (reads == "any" and _holds_objects(X)):
+        return objects(X, name)
+    if reads == "any":
+        return vectors(X, name) if not _is_table(X) else _table(X, name)
+    return _parts(X, name, columns)
+
+
+def vectors(X, name="X"):
+    """2-D float array or CSR array with finite entries; float32 stays float32."""
+    if _is_table(X):
+        return numeric(_table(X, name), name)
+    _refuse_strings(X, name)
+    X = check_array(X, accept_sparse="csr", dtype=FLOATS, input_name=name, accept_large_sparse=True)
+    if sp.issparse(X):
+        return _canonical_csr(X)
+    return X if X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
+
+
+def _canonical_csr(X):
+    X = sp.csr_array(X)
+    if not X.has_canonical_format:  # sorted indices and summed duplicates, without touching the caller's arrays
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _holds_objects(X):
+    """Whether rows are single objects (strings, dicts, graphs) rather than rows of numbers."""
+    if _is_table(X) or sp.issparse(X):
+        return False
+    if isinstance(X, np.ndarray):
+        return X.ndim == 1 or X.dtype.kind not in "biuf"
+    try:
+        return np.asarray(X).dtype.kind not in "biuf" or np.ndim(X) != 2
+    except ValueError:  # ragged
+        return True
+
+
+def _refuse_strings(X, name):
+    first = X[0] if isinstance(X, (list, tuple)) and len(X) else None
+    if isinstance(X, str) or isinstance(first, (str, bytes)):
+        raise ValueError(
+            f"{name} holds text, but this kernel reads numbers. Use a string kernel such as Spectrum(3), "
+            "or choose columns with k.on(...)."
+        )
+
+
+def objects(X, name="X"):
+    """1-D array of objects (strings, graphs, ...)."""
+    if isinstance(X, Table):
+        if len(X.columns) != 1:
+            raise ValueError(
+                f"this kernel reads one column of objects; {name} has {len(X.columns)}. Choose one with k.on(...)"
+            )
+        return objects(X.columns[0], name)
+    if isinstance(X, (str, bytes)):
+        raise TypeError(f"{name} is a single {type(X).__name__}; pass a list of them")
+    if _is_table(X):
+        return objects(_table(X, name), name)
+    if sp.issparse(X):
+        raise TypeError(f"{name} is a sparse matrix; this kernel reads a list of objects such as strings")
+    values = X if isinstance(X, (list, tuple, np.ndarray)) else list(X)
+    if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if len(values) == 0:
+        raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required: {name} is empty")
+    out = np.empty(len(values), dtype=object)
+    out[:] = values if isinstance(values, np.ndarray) and values.ndim == 1 else list(values)
+    return out
+
+
+def _parts(X, name, columns):
+    if (isinstance(X, np.ndarray) and X.dtype.kind in "biuf") or sp.issparse(X):
+        words = [c for c in columns if isinstance(c, str)]
+        if words:
+            raise ValueError(
+                f'the kernel reads the column "{words[0]}", but {name} is a bare array without column names. Pass a table; '
+                'in a Pipeline, call set_output(transform="pandas") on the step before.'
+            )
+        return vectors(X, name)
+    if _is_table(X):
+        return _table(X, name)
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        return _checked_table(range(X.shape[1]), X.T, name)
+    return _rows_of_records(X, name)
+
+
+def _rows_of_records(X, name):
+    records = list(X)
+    if not records:
+        raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required: {name} is empty")
+    first = records[0]
+    if isinstance(first, dict):
+        keys = list(first)
+        bad = next((i for i, r in enumerate(records) if set(r) != set(keys)), None)
+        if bad is not None:
+            raise ValueError(
+                f"row {bad} of {name} has the keys {sorted(map(str, records[bad]))}, row 0 has {sorted(map(str, keys))}"
+            )
+        return _checked_table(keys, [[r[k] for r in records] for k in keys], name)
+    if not isinstance(first, (tuple, list, np.ndarray)):
+        raise TypeError(
+            f"the kernel reads parts of a row (k.on(...)), but the rows of {name} are {type(first).__name__}; "
+            "pass a table, or rows that are tuples or dicts"
+        )
+    width = len(first)
+    bad = next((i for i, r in enumerate(records) if len(r) != width), None)
+    if bad is not None:
+        raise ValueError(f"row {bad} of {name} has {len(records[bad])} fields, row 0 has {width}")
+    return _checked_table(range(width), [[r[j] for r in records] for j in range(width)], name)
+
+
+def _is_table(X):
+    return hasattr(X, "__dataframe__") or hasattr(X, "column_names") or (hasattr(X, "columns") and hasattr(X, "shape"))
+
+
+def _table(X, name):
+    names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+    if hasattr(X, "iloc"):  # by position: pandas allows repeated names
+        columns = [X.iloc[:, j] for j in range(len(names))]
+    else:
+        columns = [X[n] for n in names]
+    return _checked_table(names, [np.asarray(c) for c in columns], name)
+
+
+def _checked_table(names, columns, name):
+    names, columns = tuple(names), tuple(_column(c) for c in columns)
+    if not columns:
+        raise ValueError(f"Found array with 0 feature(s) while a minimum of 1 is required: {name} has no columns")
+    if len(columns[0]) == 0:
+        raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required: {name} is empty")
+    return Table(names, columns)
+
+
+def _column(values):
+    if isinstance(values, np.ndarray):
+        return values
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def part(X, columns, name="X"):
+    """The chosen columns: of an array by number, of a table by name or number."""
+    if isinstance(X, Table):
+        places = [_place(X, c, name) for c in columns]
+        return Table(tuple(X.names[p] for p in places), tuple(X.columns[p] for p in places))
+    if not hasattr(X, "ndim") or X.ndim != 2:
+        raise TypeError(f"k.on{tuple(columns)} chooses columns, but the rows of {name} are single objects")
+    width = X.shape[1]
+    for c in columns:
+        if isinstance(c, str):
+            raise ValueError(f'the kernel reads the column "{c}", but {name} has no column names')
+        if not -width <= c < width:
+            raise ValueError(f"the kernel reads column {c}, but {name} has {width} columns")
+    chosen = X[:, list(columns)]
+    return chosen if sp.issparse(chosen) else np.ascontiguousarray(chosen)
+
+
+def _place(table, column, name):
+    if column in table.names:
+        if table.names.count(column) > 1:
+            raise ValueError(f"{name} has {table.names.count(column)} columns named {column!r}; rename them")
+        return table.names.index(column)
+    if isinstance(column, (int, np.integer)) and -len(table.names) <= column < len(table.names):
+        return int(column)
+    shown = ", ".join(map(repr, table.names[:8])) + (", ..." if len(table.names) > 8 else "")
+    raise ValueError(f"the kernel reads the column {column!r}, but {name} has {shown}")
+
+
+def numeric(X, name="X"):
+    """Rows as a float array: what a vector kernel sees of a table, or of an array."""
+    if sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2):
+        return X
+    if not isinstance(X, Table):
+        raise ValueError(
+            f"the rows of {name} are single objects, but the kernel reads numbers; use a kernel for that kind of "
+            "object, or choose columns with k.on(...)"
+        )
+    columns = [_numeric_column(c, n, name) for n, c in zip(X.names, X.columns, strict=True)]
+    dtype = np.float32 if all(c.dtype == np.float32 for c in columns) else np.float64
+    return np.column_stack(columns).astype(dtype, copy=False)
+
+
+def plain(X):
+    """Rows as a user's function expects them: an array of numbers if all are numbers, else one column of objects, else the
+    table itself."""
+    if not isinstance(X, Table):
+        return X
+    if all(c.dtype.kind in "biuf" for c in X.columns):
+        return numeric(X)
+    return objects(X) if len(X.columns) == 1 else X
+
+
+def _numeric_column(column, label, name):
+    try:
+        values = column if column.dtype == np.float32 else np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"column {label!r} of {name} is not numeric (it holds {type(column[0]).__name__}); choose the numeric columns "
+            "with k.on(...), or use Categorical or a string kernel for this one"
+        ) from None
+    if values.ndim != 1:
+        raise ValueError(f"column {label!r} of {name} holds arrays; expected one number a row")
+    if not np.isfinite(values).all():
+        raise ValueError(f"column {label!r} of {name} contains NaN or infinity")
+    return values
+
+
+def categories(X, name="X"):
+    """Float64 codes of category values, equal exactly where the values are; numbers stand for themselves."""
+    if isinstance(X, Table):
+        return np.column_stack([_category_codes(c) for c in X.columns])
+    if isinstance(X, np.ndarray) and X.ndim == 1:
+        return _category_codes(X)[:, None]
+    return X.toarray() if sp.issparse(X) else X
+
+
+def _category_codes(column):
+    if column.dtype.kind in "biuf":
+        return column.astype(np.float64)
+    # 53 bits of a keyed-less digest: the same value has the same code in every call, and no vocabulary is needed.
+    values, inverse = np.unique(column.astype(str), return_inverse=True)
+    return np.array([_code(v) for v in values], dtype=np.float64)[inverse]
+
+
+def _code(text):
+    from hashlib import blake2b
+
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()) >> 11
+
+
+def n_rows(X) -> int:
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def take(X, index):
+    """Rows by index array, boolean mask or slice, in whatever form the rows are."""
+    return X.take(index) if isinstance(X, Table) else X[index]
+
+
+# ---------------------------------------------------------------------------------------------- estimators
+def training(estimator, X, y, weight, reads="vectors", columns=(), **checks):
+    """Rows, targets and weights of a fit; sets `n_features_in_` and `feature_names_in_` as scikit-learn does.
+
+    Rows of weight 0 are dropped. Returns (X, y, w, kept) with w None for equal weights and `kept` the rows that stayed.
+    """
+    X, y = _estimator_rows(estimator, X, y, reads, columns, reset=True, **checks)
+    w = sample_weight(weight, n_rows(X))
+    if w is None:
+        return X, y, None, np.arange(n_rows(X))
+    kept = np.flatnonzero(w > 0)
+    if len(kept) < len(w):
+        X, y, w = take(X, kept), (None if y is None else y[kept]), w[kept]
+    return X, y, w, kept
+
+
+def prediction(estimator, X, reads="vectors", columns=()):
+    """Rows of a predict, checked against what `training` saw."""
+    return _estimator_rows(estimator, X, None, reads, columns, reset=False)[0]
+
+
+def _estimator_rows(estimator, X, y, reads, columns, reset, **checks):
+    if isinstance(X, dict) and not sp.issparse(X):
+        rows(X, reads)  # raises with the hint
+    as_vectors = reads == "vectors" or (reads == "any" and not _holds_objects(X))
+    if as_vectors:
+        _refuse_strings(X, "X")
+        options = {"accept_sparse": "csr", "dtype": FLOATS, "reset": reset}
+        if y is None and not checks:
+            out = validate_data(estimator, X, **options)
+            return _canonical_csr(out) if sp.issparse(out) else out, None
+        out, y = validate_data(estimator, X, y, **options, **checks)
+        return _canonical_csr(out) if sp.issparse(out) else out, y
+    out = rows(X, reads, "X", columns)
+    validate_data(estimator, X, "no_validation" if y is None else y, reset=reset, skip_check_array=True)
+    if y is not None:
+        y = check_array(y, ensure_2d=False, dtype="numeric" if checks.get("y_numeric") else None, input_name="y")
+        check_consistent_length(out if not isinstance(out, Table) else out.columns[0], y)
+    elif checks:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
+        )
+    return out, y
+
+
+# ---------------------------------------------------------------------------------------------- weights, outputs, sizes
+def sample_weight(weight, n) -> np.ndarray | None:
+    """Non-negative finite float64 weights of length n, or None."""
+    if weight is None:
+        return None
+    w = np.asarray(weight)
+    if w.ndim == 0:
+        w = np.full(n, float(w))
+    if w.dtype.kind not in "biuf":
+        raise ValueError(f"sample_weight must hold real numbers, got dtype {w.dtype}")
+    w = w.astype(np.float64)
+    if w.shape != (n,):
+        raise ValueError(f"sample_weight.shape == {w.shape}, expected ({n},): one weight a row")
+    if not np.isfinite(w).all():
+        raise ValueError("sample_weight contains NaN or infinity")
+    if (w < 0).any():
+        raise ValueError(f"sample_weight has {int((w < 0).sum())} negative entries; weights must be >= 0")
+    if not (w > 0).any():
+        raise ValueError("sample_weight is zero for every row; at least one row must have a positive weight")
+    return w
+
+
+def canonical(X, y, weight):
+    """Rows, targets and weights with zero weights dropped, equal (x, y) rows merged and the order fixed by content.
+
+    Weighted and repeated data then are the same problem to the last bit. Rows that cannot be compared by content (objects,
+    sparse rows) only lose their zero weights. Returns (X, y, w, index, group): `index` are the kept original rows and `group`
+    tells for every original row its place among them (-1: dropped).
+    """
+    n = n_rows(X)
+    w = np.ones(n) if weight is None else weight
+    kept = np.flatnonzero(w > 0)
+    if not (isinstance(X, np.ndarray) and X.ndim == 2):
+        group = np.full(n, -1)
+        group[kept] = np.arange(len(kept))
+        return take(X, kept), y[kept], w[kept], kept, group
+    content = np.column_stack([X[kept], y[kept].reshape(len(kept), -1)]) + 0.0  # -0.0 and 0.0 are one value
+    _, first, inverse = np.unique(content, axis=0, return_index=True, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    index = kept[first]
+    group = np.full(n, -1)
+    group[kept] = inverse
+    return X[index], y[index], np.bincount(inverse, weights=w[kept], minlength=len(index)), index, group
+
+
+def kernel_output(values, shape, who: str, dtype=np.float64) -> np.ndarray:
+    """What a user's function returned, as a finite float array of the expected shape, or an error naming the function."""
+    values = np.asarray(values)
+    if values.shape != tuple(shape):
+        raise KernelOutputError(f"{who} returned shape {values.shape}, expected {tuple(shape)}")
+    if values.dtype.kind not in "biuf":
+        raise KernelOutputError(f"{who} returned dtype {values.dtype}, expected real numbers")
+    values = values.astype(dtype, copy=False)
+    if not np.isfinite(values).all():
+        raise KernelOutputError(f"{who} returned NaN or infinity in {int((~np.isfinite(values)).sum())} entries")
+    return values
+
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+def memory_bytes(memory: Any) -> int | None:
+    """Bytes of a budget such as "2GB", "512MiB" or a number; None stays None.
+
+    >>> memory_bytes("2GB")
+    2000000000
+    """
+    if memory is None:
+        return None
+    if isinstance(memory, str):
+        match = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?I?)B?\s*", memory.upper())
+        if not match:
+            raise ValueError(f'memory={memory!r} is not a size; write for example memory="2GB" or a number of bytes')
+        memory = float(match[1]) * _UNITS[match[2]]
+    if isinstance(memory, bool) or not isinstance(memory, (int, float, np.number)) or not memory > 0:
+        raise ValueError(f"memory={memory!r} must be a positive number of bytes or a size such as '2GB'")
+    return int(memory)
