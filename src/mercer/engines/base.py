@@ -1,0 +1,132 @@
+"""What every engine does: prepare a side once, evaluate tiles, and build products, reductions and gradients from tiles.
+
+A new engine gives `tile` (values of expressions on one block of pairs) and may override any verb that it can do better.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mercer.engines import columns, reductions
+from mercer.engines.gradients import Gradients
+from mercer.engines.prepare import Prepared, diagonal, prepare
+from mercer.kernels.trace import Lowered
+
+__all__ = ["Engine"]
+
+
+class Engine:
+    """Base engine: subclasses give `tile`; `tile_shape` and `each` say how the work is cut and spread."""
+
+    name = "base"
+    tile_shape = (256, 1024)
+
+    def __init__(self, threads: int | None = None):
+        self.threads = threads
+
+    # ------------------------------------------------------------------------------------ preparing
+    def prepare(self, lowered: Lowered, rows, like: Prepared | None = None) -> Prepared:
+        """Make one side. `like` is the other side (the training rows): its centre and vocabulary are used."""
+        return prepare(self, lowered, rows, like)
+
+    # ------------------------------------------------------------------------------------ the tile, the one duty
+    def tile(self, outputs, x: Prepared, y: Prepared, out=None) -> np.ndarray:
+        """Values of several expressions on all pairs of two (small) sides: (len(outputs), len(x), len(y))."""
+        raise NotImplementedError
+
+    def each(self, job: Callable[[int], object], count: int):
+        """Run the jobs, possibly in parallel, and return their results in order."""
+        return [job(i) for i in range(count)]
+
+    def _grid(self, x, y):
+        a, b = self.tile_shape
+        rows = [slice(i, min(i + a, len(x))) for i in range(0, len(x), a)]
+        cols = [slice(j, min(j + b, len(y))) for j in range(0, len(y), b)]
+        return rows, cols
+
+    # ------------------------------------------------------------------------------------ verbs
+    def block(self, x: Prepared, y: Prepared) -> np.ndarray:
+        """All of K(x, y) as an array; a symmetric Gram is computed once and mirrored."""
+        K = np.empty((len(x), len(y)), x.dtype)
+        rows, cols = self._grid(x, y)
+        mirrored = x is y
+        parts = [y.take(c) for c in cols]
+        width = self.tile_shape[1]
+
+        def job(i):
+            r, xi = rows[i], x.take(rows[i])
+            if not mirrored:
+                for c, yj in zip(cols, parts, strict=True):
+                    self.tile_into(K, r, c, xi, yj)
+                return
+            for j in range(r.start, len(y), width):  # from the diagonal on
+                c = slice(j, min(j + width, len(y)))
+                self.tile_into(K, r, c, xi, y.take(c))
+                _mirror(K, r, c)
+
+        self.each(job, len(rows))
+        return K
+
+    def tile_into(self, K, r, c, x, y):
+        """Write one tile into its place in K."""
+        K[r, c] = self.tile([x.lowered.expression], x, y)[0]
+
+    def diag(self, x: Prepared) -> np.ndarray:
+        """k(x, x) of every row."""
+        values = diagonal(x.lowered.expression, x)
+        return np.broadcast_to(np.asarray(values, x.dtype), (len(x),)).copy()
+
+    def matmul(self, x: Prepared, y: Prepared, V) -> np.ndarray:
+        """K(x, y) @ V without K; each block of rows has one owner that adds the tiles in order."""
+        out = np.zeros((len(x), V.shape[1]), np.result_type(x.dtype, V.dtype))
+        rows, cols = self._grid(x, y)
+        e = [x.lowered.expression]
+        parts = [y.take(c) for c in cols]
+
+        def job(i):
+            xi = x.take(rows[i])
+            for c, yj in zip(cols, parts, strict=True):
+                out[rows[i]] += self.tile(e, xi, yj)[0] @ V[c]
+
+        self.each(job, len(rows))
+        return out
+
+    def reduce(self, x: Prepared, y: Prepared, op: str, **options):
+        """Row-wise reduction of K(x, y): see `mercer.engines.reductions`."""
+        rows, cols = self._grid(x, y)
+        e = [x.lowered.expression]
+        parts = [y.take(c) for c in cols]
+
+        def job(i):
+            xi, state = x.take(rows[i]), reductions.start(op, **options)
+            for c, yj in zip(cols, parts, strict=True):
+                state.add(self.tile(e, xi, yj)[0], c.start)
+            return state.result()
+
+        return reductions.join(op, self.each(job, len(rows)))
+
+    # ------------------------------------------------------------------------------------ gradients
+    def column_pullback(self, statistic, A, B, V):
+        return columns.pullback(statistic, A, B, V)
+
+    def pullback(self, x: Prepared, y: Prepared, W) -> dict[str, np.ndarray]:
+        """Gradient of sum(W * K) in the parameters, natural scale."""
+        gradients = Gradients(self, x, y)
+        gradients.run(W)
+        return gradients.parameters()
+
+    def pullback_inputs(self, x: Prepared, y: Prepared, W) -> np.ndarray:
+        """Gradient of sum(W * K) in the rows of x; if y is x, both places move."""
+        gradients = Gradients(self, x, y)
+        gradients.run(W)
+        return gradients.inputs()
+
+
+def _mirror(K, r, c):
+    """Copy a tile across the diagonal while it is in the cache. Nobody else writes there."""
+    if c.start == r.start:
+        square = K[r, r]
+        lower = np.tril_indices(len(square), -1)
+        square[lower] = square.T[lower]
+        c = slice(r.stop, c.stop)
+    K[c, r] = K[r, c].T

@@ -1,0 +1,326 @@
+"""The CPU engine: one-thread BLAS on a tile, then SIMD passes over the tile while it is in the cache, tiles over threads.
+
+No compilation per expression: a register program is run by one compiled interpreter; the plain Gaussian has a pass of its own.
+"""
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer import expr
+from mercer.engines import columns
+from mercer.engines.base import Engine
+from mercer.engines.prepare import external_tile
+from mercer.engines.threads import map_tiles
+from mercer.kernels.statistics import ColumnStatistic, External, Inner, SameRow, SquaredDistance
+from mercer.registry import register_engine
+
+__all__ = ["CpuEngine"]
+
+# Leaf kinds of the interpreter.
+TILE, SQDIST, INNER, ROW, COLUMN, SAME = range(6)
+
+#: Relative error of a squared distance that is accepted before it is recomputed by differences.
+DISTANCE_TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
+_ROUNDINGS = 4.0  # a norm-expansion distance is off by a few eps * (|x|^2 + |y|^2)
+_DENSE_COLUMNS = 4096  # sparse rows with at most this many columns meet a densified tile of the other side
+_COLUMN_CHUNK = 2048  # columns of a sparse tile made dense at a time for column statistics
+
+_scratch = threading.local()
+
+
+@dataclass(frozen=True)
+class _Code:
+    """A program in the interpreter's arrays, for one precision."""
+
+    ops: np.ndarray
+    constants: np.ndarray
+    tables: np.ndarray
+    at_zero: np.ndarray
+    leaves: tuple
+    outputs: np.ndarray
+    n_registers: int
+    gaussian: tuple[float, float] | None  # (slope, factor) if the program is factor * exp(slope * squared distance)
+
+
+@register_engine("cpu")
+class CpuEngine(Engine):
+    """Tiles by BLAS and Numba on all threads that the BLAS limit allows."""
+
+    name = "cpu"
+    tile_shape = (256, 1024)
+
+    def each(self, job, count):
+        return map_tiles(job, count, self.threads)
+
+    def tile(self, outputs, x, y):
+        out = np.empty((len(outputs), len(x), len(y)), x.dtype)
+        self._run(_code(outputs, x), x, y, out, 0, 0)
+        return out
+
+    def tile_into(self, K, r, c, x, y):
+        self._run(_code([x.lowered.expression], x), x, y, K[None], r.start, c.start)
+
+    def _run(self, code, x, y, out, i0, j0):
+        from mercer.engines import _compiled
+
+        same = _overlap(x, y)
+        statistics = _Statistics(code, x, y, same)
+        if code.gaussian is not None and not statistics.repaired:
+            slope, factor = (x.dtype.type(v) for v in code.gaussian)
+            rowv, colv = statistics.row_vectors[0], statistics.column_vectors[0]
+            _compiled.rbf_tile(statistics.tiles[0], rowv, colv, x.index, y.index, same, slope, factor, out[0], i0, j0)
+            return
+        _compiled.run_program(
+            code.ops, code.constants, code.tables, code.at_zero, statistics.leaves, statistics.tiles, statistics.row_vectors,
+            statistics.column_vectors, x.index, y.index, same, code.outputs, out, i0, j0,
+            _buffer("registers", (max(code.n_registers, 1), _compiled.CHUNK), x.dtype),
+        )  # fmt: skip
+
+    def column_pullback(self, statistic, A, B, V):
+        from mercer.engines import _compiled
+
+        columns.check_order(statistic, A.shape[1])
+        A, B = (np.ascontiguousarray(M.toarray() if sp.issparse(M) else M) for M in (A, B))
+        V = np.ascontiguousarray(V, A.dtype)
+        gA, gB = np.zeros_like(A), np.zeros_like(B)
+        combine, parameter = _combination(statistic)
+        parameter = statistic.order if statistic.combine == "elementary" else parameter
+        weights = columns.weights_of(statistic, A.shape[1]).astype(A.dtype)
+        _compiled.column_pullback(
+            _compiled.COLUMN_CODE[statistic.function], combine, parameter, A, B, weights, V, gA, gB
+        )
+        return gA, gB
+
+
+# ------------------------------------------------------------------------------------------------ programs
+def _code(outputs, x):
+    """The interpreter's arrays for some outputs, made once per traced kernel."""
+    key = (*outputs, x.dtype)
+    known = x.lowered.programs.get(key)
+    if known is None:
+        known = x.lowered.programs[key] = _assemble(expr.compile_program(outputs, x.lowered.parameters), x.dtype)
+    return known
+
+
+def _assemble(program, dtype):
+    from mercer.engines import _compiled
+
+    ops = np.array([(_compiled.OPCODE[op], *registers) for op, *registers in program.instructions], np.int32).reshape(
+        -1, 5
+    )
+    tables = [_table(t) for t in program.tables] or [np.zeros((1, 1))]
+    at_zero = np.array([float(t(np.zeros(1))[0]) for t in program.tables] or [0.0])
+    return _Code(ops, np.array(program.constants, dtype), np.stack(tables), at_zero, tuple(e.payload for e in program.leaves),
+                 np.array(program.outputs, np.int32), program.n_registers, _gaussian(program))  # fmt: skip
+
+
+_tables: dict = {}
+
+
+def _table(function):
+    from mercer.engines import _compiled
+
+    if function not in _tables:
+        _tables[function] = _compiled.dyadic_table(function)
+    return _tables[function]
+
+
+def _gaussian(program):
+    """(slope, factor) of a plain Gaussian program, else None."""
+    if (
+        len(program.leaves) != 1
+        or not isinstance(program.leaves[0].payload, SquaredDistance)
+        or len(program.outputs) != 1
+    ):
+        return None
+    names = [row[0] for row in program.instructions]
+    if names == ["mulc", "exp"]:
+        return program.constants[0], 1.0
+    return (program.constants[0], program.constants[2]) if names == ["mulc", "exp", "mulc"] else None
+
+
+# ------------------------------------------------------------------------------------------------ statistics of a tile
+def _overlap(x, y):
+    """Whether the tile can hold a row meeting itself."""
+    if not x.same_side(y) or not len(x) or not len(y):
+        return False
+    return bool(x.index.min() <= y.index.max() and y.index.min() <= x.index.max())
+
+
+class _Statistics:
+    """Tiles and vectors that the leaves of a program read, and the table that tells the interpreter where they are."""
+
+    def __init__(self, code, x, y, same):
+        self.x, self.y, self.same = x, y, same
+        self.shape = (len(x), len(y))
+        self.repaired = False
+        self._products: dict = {}  # (view, centred) -> tile number
+        self._made: list[np.ndarray] = []
+        self._rows: list[np.ndarray] = []
+        self._columns: list[np.ndarray] = []
+        distances = {p.view for p in code.leaves if isinstance(p, SquaredDistance)}
+        n_tiles = (
+            sum(not isinstance(p, SameRow) for p in code.leaves)
+            + len(distances)
+            + sum(p.order for p in code.leaves if isinstance(p, ColumnStatistic))
+        )
+        self._space = _tile_space(max(n_tiles, 1), self.shape, x.dtype)
+        rows = [self._leaf(p, distances) for p in code.leaves]
+        self.leaves = np.array(rows, np.int32).reshape(-1, 4)
+        self.tiles = self._space
+        self.row_vectors = _stacked(self._rows, len(x), x.dtype)
+        self.column_vectors = _stacked(self._columns, len(y), x.dtype)
+
+    def _new(self, count=1):
+        """Numbers of fresh tiles."""
+        first = len(self._made)
+        self._made.extend(self._space[first : first + count])
+        return first
+
+    def _vectors(self, row, column):
+        self._rows.append(row)
+        self._columns.append(column)
+        return len(self._rows) - 1
+
+    def _leaf(self, payload, distances):
+        if isinstance(payload, SquaredDistance):
+            return self._distance(payload.view)
+        if isinstance(payload, Inner):
+            return self._inner(payload.view, payload.view in distances)
+        if isinstance(payload, ColumnStatistic):
+            return TILE, self._column_statistic(payload), 0, 0
+        if isinstance(payload, SameRow):
+            return SAME, 0, 0, 0
+        if isinstance(payload, External):
+            k = self._new()
+            self._space[k] = external_tile(payload, self.x, self.y)
+            return TILE, k, 0, 0
+        return self._vector(payload)
+
+    def _vector(self, payload):
+        zero_row, zero_column = np.zeros(len(self.x)), np.zeros(len(self.y))
+        if payload.side == "row":
+            v = self._vectors(self.x.vector(payload), zero_column)
+            return ROW, 0, v, v
+        values = np.broadcast_to(self.y.vector(payload), len(self.y))
+        v = self._vectors(zero_row, values)
+        return COLUMN, 0, v, v
+
+    def _product(self, view, centred):
+        """Tile of inner products, centred or not, computed once."""
+        key = (view, centred)
+        if key not in self._products:
+            k = self._new()
+            side = "centred" if centred else "views"
+            _multiply(getattr(self.x, side)[view], getattr(self.y, side)[view], self._space[k])
+            self._products[key] = k
+        return self._products[key]
+
+    def _inner(self, view, shared):
+        if not shared or sp.issparse(self.x.views[view]):
+            return TILE, self._product(view, shared), 0, 0
+        # <x, y> = <xc, yc> + <xc, m> + <m, yc> + <m, m>: the product of the centred rows serves distances too.
+        m = self.y.centre[view].astype(np.float64)
+        v = self._vectors(self.x.centred[view] @ m, self.y.centred[view] @ m + m @ m)
+        return INNER, self._product(view, True), v, v
+
+    def _distance(self, view):
+        x, y = self.x, self.y
+        product = self._product(view, True)
+        xn, yn = x.norms[view], y.norms[view]
+        v = self._vectors(xn, yn)
+        if not self._needs_repair(view, xn, yn):
+            return SQDIST, product, v, v
+        self.repaired = True
+        k = self._new()
+        _repair(
+            self._space[product],
+            xn.astype(x.dtype),
+            yn.astype(x.dtype),
+            x.centred[view],
+            y.centred[view],
+            _tau(x.dtype),
+            self._space[k],
+        )
+        return TILE, k, 0, 0
+
+    def _needs_repair(self, view, xn, yn):
+        """Kinked profiles look at the square root of a distance; smooth ones only mind errors large against 1."""
+        need = self.x.lowered.sensitivity[view]
+        bound = _ROUNDINGS * np.finfo(self.x.dtype).eps * (xn.max() + yn.max()) * need.scale
+        return need.kinked or bound > DISTANCE_TOLERANCE[self.x.dtype]
+
+    def _column_statistic(self, payload):
+        from mercer.engines import _compiled
+
+        A, B = self.x.views[payload.view], self.y.views[payload.view]
+        d = A.shape[1]
+        columns.check_order(payload, d)
+        k = self._new(payload.order)
+        out = self._space[k : k + payload.order]
+        combine, parameter = _combination(payload)
+        weights = columns.weights_of(payload, d).astype(self.x.dtype)
+        step = _COLUMN_CHUNK if sp.issparse(A) else d
+        for j in range(0, d, step):
+            a, b = (np.ascontiguousarray(_dense_columns(M, slice(j, j + step))) for M in (A, B))
+            _compiled.column_tile(_compiled.COLUMN_CODE[payload.function], combine, parameter, a, np.ascontiguousarray(b.T),
+                                  weights[j : j + step], j == 0, out)  # fmt: skip
+        return k + payload.order - 1
+
+
+def _combination(statistic):
+    from mercer.engines import _compiled
+
+    combine = "sum" if statistic.combine == "mean" else statistic.combine
+    return _compiled.COMBINE_CODE[combine], statistic.parameter
+
+
+def _dense_columns(M, chosen):
+    return M[:, chosen].toarray() if sp.issparse(M) else M
+
+
+def _multiply(A, B, out):
+    if not sp.issparse(A):
+        np.matmul(A, B.T, out=out)
+    elif A.shape[1] <= _DENSE_COLUMNS:
+        out[...] = A @ B.toarray().T
+    else:
+        out[...] = (A @ B.T).toarray()
+
+
+def _tau(dtype):
+    return dtype.type(_ROUNDINGS * np.finfo(dtype).eps / DISTANCE_TOLERANCE[dtype])
+
+
+def _repair(G, xn, yn, A, B, tau, out):
+    from mercer.engines import _compiled
+
+    if sp.issparse(A):
+        _compiled.sqdist_tile_csr(G, xn, yn, A.data, A.indices, A.indptr, B.data, B.indices, B.indptr, tau, out)
+    else:
+        _compiled.sqdist_tile(G, xn, yn, A, B, tau, out)
+
+
+def _stacked(vectors, n, dtype):
+    out = np.zeros((max(len(vectors), 1), n), dtype)
+    for i, v in enumerate(vectors):
+        out[i] = v
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ scratch memory
+def _buffer(name, shape, dtype):
+    """Memory of this thread, reused from tile to tile: fresh pages cost more than the arithmetic."""
+    size = int(np.prod(shape))
+    key = (name, dtype)
+    table = _scratch.__dict__
+    if key not in table or table[key].size < size:
+        table[key] = np.empty(size, dtype)
+    return table[key][:size].reshape(shape)
+
+
+def _tile_space(count, shape, dtype):
+    return _buffer("tiles", (count, *shape), dtype)

@@ -1,0 +1,114 @@
+"""Threads: one lazy pool for tiles, one guard that keeps BLAS at one thread while tiles run.
+
+Two thread pools taking turns are slower than one thread, so BLAS gets one thread per tile and the tiles are spread over our
+own threads. BLAS limits are global to the process: the first to enter saves the limit, the last to leave restores it.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["map_tiles", "one_thread_blas", "thread_count"]
+
+_lock = threading.Lock()
+_state: dict = {"depth": 0, "limiter": None, "threads": 1, "controller": None, "pools": {}}
+_inside = threading.local()
+
+
+def _reset_after_fork():
+    """A forked child inherits neither the threads of the pool nor a usable lock."""
+    global _lock
+    _lock = threading.Lock()
+    _state.update(depth=0, limiter=None, pools={})
+
+
+os.register_at_fork(after_in_child=_reset_after_fork)
+
+
+def _controller():
+    if _state["controller"] is None:
+        _state["controller"] = ThreadpoolController()
+    return _state["controller"]
+
+
+def _blas_threads():
+    counts = [lib.num_threads for lib in _controller().lib_controllers if lib.user_api == "blas"]
+    return max(counts, default=1)
+
+
+def thread_count() -> int:
+    """Threads that a tile loop started now would use: the BLAS limit in force, which joblib, Dask and users set."""
+    with _lock:
+        return _state["threads"] if _state["depth"] else max(1, min(_blas_threads(), os.cpu_count() or 1))
+
+
+@contextmanager
+def one_thread_blas():
+    """Hold BLAS at one thread; yields the number of threads it had. Nested and overlapping use is safe."""
+    with _lock:
+        if _state["depth"] == 0:
+            _state["threads"] = max(1, min(_blas_threads(), os.cpu_count() or 1))
+            _state["limiter"] = _controller().limit(limits=1, user_api="blas")
+        _state["depth"] += 1
+        threads = _state["threads"]
+    try:
+        yield threads
+    finally:
+        with _lock:
+            _state["depth"] -= 1
+            if _state["depth"] == 0:
+                _state["limiter"].restore_original_limits()
+                _state["limiter"] = None
+
+
+def _pool(threads):
+    with _lock:
+        key = (os.getpid(), threads)
+        if key not in _state["pools"]:
+            _state["pools"][key] = ThreadPoolExecutor(threads, thread_name_prefix="mercer")
+        return _state["pools"][key]
+
+
+def map_tiles(job: Callable[[int], object], count: int, threads: int | None = None) -> Iterable:
+    """[job(0), ..., job(count - 1)] over the threads; Ctrl-C and errors stop it within one job. Nested use runs serially."""
+    with one_thread_blas() as available:
+        threads = min(threads or available, count)
+        if threads <= 1 or getattr(_inside, "busy", False):
+            return [job(i) for i in range(count)]
+        return _run_parallel(job, count, threads)
+
+
+def _run_parallel(job, count, threads):
+    results: list = [None] * count
+    todo = iter(range(count))
+    stop = threading.Event()
+    take = threading.Lock()
+
+    def work():
+        _inside.busy = True
+        try:
+            while not stop.is_set():
+                with take:
+                    i = next(todo, None)
+                if i is None:
+                    return
+                results[i] = job(i)
+        except BaseException:
+            stop.set()
+            raise
+        finally:
+            _inside.busy = False
+
+    futures = [_pool(threads).submit(work) for _ in range(threads)]
+    try:
+        wait(futures, return_when=FIRST_EXCEPTION)
+    finally:
+        stop.set()
+        wait(futures)  # a tile takes milliseconds; nobody may write into the result after we left
+    for f in futures:
+        f.result()
+    return results
