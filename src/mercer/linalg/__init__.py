@@ -1,0 +1,26 @@
+"""Linear algebra on "something with @": safe Cholesky, conjugate gradients, eigenpairs. Answers are records."""
+
+from mercer.linalg.cg import CGState, conjugate_gradient
+from mercer.linalg.cholesky import check_symmetric, safe_cholesky
+from mercer.linalg.eigen import power_eigenpairs, smallest_eigenvalue, top_eigenpairs
+from mercer.linalg.factor import Factor
+from mercer.linalg.records import Eigenpairs, Solution, Status
+from mercer.linalg.waiting import run_interruptibly, seconds_for_cholesky, seconds_for_eigh, seconds_for_solve
+
+__all__ = [
+    "CGState",
+    "Eigenpairs",
+    "Factor",
+    "Solution",
+    "Status",
+    "check_symmetric",
+    "conjugate_gradient",
+    "power_eigenpairs",
+    "run_interruptibly",
+    "safe_cholesky",
+    "seconds_for_cholesky",
+    "seconds_for_eigh",
+    "seconds_for_solve",
+    "smallest_eigenvalue",
+    "top_eigenpairs",
+]
