@@ -1,4 +1,4 @@
-r"""Kernel ridge regression on a Gram: one factorisation, one eigendecomposition, conjugate gradients, or the primal.
+r"""Kernel ridge regression on a Gram: one factorisation, one band form for all alphas, conjugate gradients, or the primal.
 
 The problem is :math:`\min_{f,b} \sum_i w_i (y_i - f(x_i) - b)^2 + \alpha \lVert f\rVert^2`. With :math:`s_i = \sqrt{w_i}`
 everything is done on :math:`M = S K S + \alpha I`: the rows are scaled instead of dividing by weights that may be tiny. With
@@ -6,14 +6,15 @@ an intercept the inverse is replaced by :math:`P = M^{-1} - M^{-1} s s^T M^{-1} 
 inverse, and all formulas stay as they are.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mercer.linalg import Solution, Status, conjugate_gradient, run_interruptibly, safe_cholesky, seconds_for_eigh
-from mercer.linalg.factor import Factor
+from mercer.errors import NanError, NotPSDError
+from mercer.linalg import BandForm, Factor, Solution, Status, band_form, conjugate_gradient, safe_cholesky
 
 __all__ = [
+    "PathPoint",
     "RidgePath",
     "RidgeSolution",
     "leave_one_out",
@@ -65,18 +66,25 @@ def _roots(root_weight, n):
 def _scale_in_place(K, s):
     """S K S without a second matrix."""
     if (s != 1.0).any():
-        K *= s[:, None].astype(K.dtype)
-        K *= s.astype(K.dtype)
+        with np.errstate(over="ignore"):  # the factorisation refuses what is not finite
+            K *= s[:, None].astype(K.dtype)
+            K *= s.astype(K.dtype)
+
+
+def _centre(Y, s, intercept):
+    """Weighted means of the targets, which an intercept takes up exactly; without one zeros."""
+    w = (s / s.max()) ** 2
+    return (w @ Y) / w.sum() if intercept else np.zeros(Y.shape[1])
 
 
 def _solve_factored(factor: Factor, Y, s, intercept):
     """(c, b, relative residual) of M c = s (y - b), refined once."""
-    right = s[:, None] * Y
-    b = np.zeros(Y.shape[1])
+    b = _centre(Y, s, intercept)
+    right = s[:, None] * (Y - b)
     if intercept:
         u = factor.solve(s)
-        b = (u @ right) / (u @ s)
-        right = right - np.outer(s, b)
+        step = (u @ right) / (u @ s)
+        b, right = b + step, right - np.outer(s, step)
     c = factor.solve(right).astype(Y.dtype)
     residual = right - factor.multiply(c)
     better = c + factor.solve(residual)
@@ -93,8 +101,9 @@ def solve_ridge_cg(
     """Conjugate gradients on the lazy Gram: one sweep over all pairs an iteration, no n x n matrix."""
     alphas = np.broadcast_to(np.asarray(alpha, np.float64), (Y.shape[1],))
     s = _roots(root_weight, len(Y))
-    right = s[:, None] * Y
-    values, offsets, solutions = np.empty_like(right), np.zeros(Y.shape[1]), []
+    means = _centre(Y, s, intercept)
+    right = s[:, None] * (Y - means)
+    values, offsets, solutions = np.empty_like(right), means.copy(), []
     for a in np.unique(alphas):
         columns = np.flatnonzero(alphas == a)
         B = np.column_stack([right[:, columns], s]) if intercept else right[:, columns]
@@ -102,11 +111,15 @@ def solve_ridge_cg(
         c = found.value.reshape(len(Y), -1)
         if intercept:
             u, c = c[:, -1:], c[:, :-1]
-            offsets[columns] = (s @ c) / (s @ u[:, 0])
-            c = c - u * offsets[columns]
+            step = (s @ c) / (s @ u[:, 0])
+            offsets[columns] += step
+            c = c - u * step
         values[:, columns] = s[:, None] * c
         solutions.append(found)
-    return _joined(values, offsets, solutions)
+    solution = _joined(values.astype(Y.dtype), offsets, solutions)
+    if intercept:  # two solutions were subtracted: what is left must be measured again
+        return replace(solution, certificate=relative_residual(K, Y, solution, alphas, root_weight))
+    return solution
 
 
 class _Scaled:
@@ -130,11 +143,13 @@ def solve_ridge_primal(F: np.ndarray, Y, alpha, weight=None, intercept=False):
     """Weights w (q, p) of explicit features F (n, q), and the same solution seen from the dual: a = w_i (y - F w - b) / alpha."""
     w = np.ones(len(Y)) if weight is None else weight
     alphas = np.broadcast_to(np.asarray(alpha, np.float64), (Y.shape[1],))
-    mean_f = (w @ F) / w.sum() if intercept else np.zeros(F.shape[1])
-    mean_y = (w @ Y) / w.sum() if intercept else np.zeros(Y.shape[1])
-    Fc, Yc = F - mean_f, Y - mean_y
-    weighted = Fc * w[:, None]
-    C, right = weighted.T @ Fc, weighted.T @ Yc
+    root = np.sqrt(w)
+    mean_f, mean_y = _centre(F, root, intercept), _centre(Y, root, intercept)
+    with np.errstate(over="ignore", invalid="ignore"):
+        weighted = (F - mean_f) * root[:, None]
+        C, right = weighted.T @ weighted, weighted.T @ (root[:, None] * (Y - mean_y))
+    if not np.isfinite(C).all():
+        raise NanError("the squares of the features overflow; rescale the columns of X, or the weights")
     primal, worst, jitter = np.empty((F.shape[1], Y.shape[1])), 0.0, 0.0
     for a in np.unique(alphas):
         columns = np.flatnonzero(alphas == a)
@@ -164,79 +179,100 @@ def leave_one_out(K: np.ndarray, Y, alpha: float, root_weight=None, intercept=Fa
     return c / (diagonal * s)[:, None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RidgePath:
-    """Everything about all alphas from one eigendecomposition S K S = Q diag(values) Q^T."""
+    """Everything about all alphas from one reduction S K S = Q B Q^T to band form; an alpha costs O(n^2)."""
 
-    values: np.ndarray
-    vectors: np.ndarray
-    projected: np.ndarray  # Q^T s y
+    form: BandForm
+    scaled: np.ndarray  # s (y - mean)
     roots: np.ndarray
-    projected_roots: np.ndarray | None  # Q^T s, with an intercept
+    intercept: bool
+    means: np.ndarray  # of the targets, with an intercept
+    known: dict = field(default_factory=dict)
+
+    def at(self, alpha: float) -> "PathPoint":
+        """Solution and leave-one-out at one alpha, kept."""
+        if alpha not in self.known:
+            self.known[alpha] = self._point(float(alpha))
+        return self.known[alpha]
+
+    def _point(self, alpha):
+        try:
+            shifted = self.form.shifted(alpha)
+        except np.linalg.LinAlgError:
+            raise NotPSDError(f"the Gram matrix + {alpha:g} I is not positive definite; use a larger alpha") from None
+        c, diagonal = shifted.solve(self.scaled), shifted.diag_inverse()
+        offset = np.zeros(self.scaled.shape[1])
+        if self.intercept:
+            u = shifted.solve(self.roots[:, None])[:, 0]
+            total = u @ self.roots
+            offset = (self.roots @ c) / total
+            c, diagonal = c - np.outer(u, offset), diagonal - u**2 / total
+        return PathPoint(alpha, c, offset + self.means, diagonal, self.roots)
 
     def residuals(self, alpha: float) -> np.ndarray:
         """Leave-one-out residuals (n, p) for one alpha."""
-        inverse = 1.0 / (self.values + alpha)
-        diagonal = (self.vectors**2) @ inverse
-        c = self.vectors @ (inverse[:, None] * self.projected)
-        if self.projected_roots is not None:
-            u, offset = self._offset(inverse)
-            c -= np.outer(u, offset)
-            diagonal -= u**2 / (self.projected_roots**2 @ inverse)
-        return c / (diagonal * self.roots)[:, None]
-
-    def _offset(self, inverse):
-        r = self.projected_roots
-        return self.vectors @ (inverse * r), (r * inverse) @ self.projected / (r**2 @ inverse)
+        return self.at(alpha).residuals
 
     def gcv(self, alpha: float) -> np.ndarray:
-        """Generalised cross-validation of each target: n ||r||^2 / (n - tr H)^2. Golub, Heath & Wahba (1979)."""
-        inverse = 1.0 / (self.values + alpha)
-        c = inverse[:, None] * self.projected
-        freedom = (self.values * inverse).sum()
-        if self.projected_roots is not None:
-            _, offset = self._offset(inverse)
-            c = c - np.outer(inverse * self.projected_roots, offset)
-            r2 = self.projected_roots**2
-            freedom += 1.0 - (r2 * self.values * inverse**2).sum() / (r2 @ inverse)
-        n = len(self.values)
-        return n * alpha**2 * (c**2).sum(axis=0) / max(n - freedom, np.finfo(float).tiny) ** 2
+        """Generalised cross-validation of each target for one alpha."""
+        return self.at(alpha).gcv
+
+    def degrees_of_freedom(self, alpha: float) -> float:
+        """Trace of the smoother for one alpha."""
+        return self.at(alpha).degrees_of_freedom
 
     def solve(self, alpha) -> RidgeSolution:
         """Coefficients for one alpha, or one for each target."""
-        alphas = np.broadcast_to(np.asarray(alpha, float), (self.projected.shape[1],))
-        c, offsets = np.empty_like(self.projected), np.zeros(len(alphas))
-        for j, a in enumerate(alphas):
-            inverse = 1.0 / (self.values + a)
-            part = inverse * self.projected[:, j]
-            if self.projected_roots is not None:
-                offsets[j] = self._offset(inverse)[1][j]
-                part = part - offsets[j] * inverse * self.projected_roots
-            c[:, j] = self.vectors @ part
-        return RidgeSolution(self.roots[:, None] * c, offsets, Status.CONVERGED, np.nan, 1, 0.0)
+        points = [self.at(a) for a in np.broadcast_to(np.asarray(alpha, float), (self.scaled.shape[1],))]
+        c = np.column_stack([self.roots * p.c[:, j] for j, p in enumerate(points)])
+        offsets = np.array([p.offset[j] for j, p in enumerate(points)])
+        return RidgeSolution(c, offsets, Status.CONVERGED, np.nan, 1, 0.0)
 
-    def degrees_of_freedom(self, alpha: float) -> float:
-        """Trace of the smoother without the intercept."""
-        return float((self.values / (self.values + alpha)).sum())
+
+@dataclass(frozen=True, eq=False)
+class PathPoint:
+    """One alpha of a path: c solves the scaled problem, `diagonal` is that of the (bordered) inverse C."""
+
+    alpha: float
+    c: np.ndarray
+    offset: np.ndarray
+    diagonal: np.ndarray
+    roots: np.ndarray
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """Leave-one-out residuals (n, p)."""
+        return self.c / (self.diagonal * self.roots)[:, None]
+
+    @property
+    def gcv(self) -> np.ndarray:
+        """n ||r||^2 / (n - tr H)^2 of each target, with r = alpha c and n - tr H = alpha tr C. Golub, Heath & Wahba (1979)."""
+        return len(self.c) * (self.c**2).sum(axis=0) / self.diagonal.sum() ** 2
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        return float(len(self.c) - self.alpha * self.diagonal.sum())
 
 
 def relative_residual(K, Y, solution: RidgeSolution, alpha, root_weight=None) -> float:
     """Largest relative residual of a solution, recomputed with the lazy Gram: one sweep."""
     s = _roots(root_weight, len(Y))[:, None]
-    c = solution.coefficients / s
     right = s * (Y - solution.intercept)
-    off = right - s * (K @ solution.coefficients) - np.asarray(alpha) * c
+    off = right - s * (K @ solution.coefficients) - np.asarray(alpha) * solution.coefficients / s
     size = np.linalg.norm(right, axis=0)
     return float((np.linalg.norm(off, axis=0) / np.where(size > 0, size, 1.0)).max())
 
 
 def ridge_path(K: np.ndarray, Y, root_weight=None, intercept=False) -> RidgePath:
-    """Eigendecomposition of the scaled Gram, from which every alpha costs O(n^2). K (n, n) is overwritten."""
+    """Reduce the scaled Gram (n, n), which is overwritten, so that every alpha is cheap. Always in float64."""
+    K = K.astype(np.float64, copy=False)
     s = _roots(root_weight, len(Y))
     _scale_in_place(K, s)
-    values, vectors = run_interruptibly(np.linalg.eigh, K, seconds_predicted=seconds_for_eigh(len(K)))
-    values = np.maximum(values.astype(np.float64), 0.0)  # rounding below 0: the Gram is PSD
-    return RidgePath(values, vectors, vectors.T @ (s[:, None] * Y), s, vectors.T @ s if intercept else None)
+    if not np.isfinite(K).all():
+        raise NanError("the weighted Gram matrix holds NaN or infinity; rescale the weights, or the columns of X")
+    means = _centre(Y, s, intercept)
+    return RidgePath(band_form(K), s[:, None] * (Y.astype(np.float64) - means), s, intercept, means)
 
 
 def loo_gradient(K: np.ndarray, Y, alpha: float, root_weight=None, intercept=False):
@@ -252,7 +288,7 @@ def loo_gradient(K: np.ndarray, Y, alpha: float, root_weight=None, intercept=Fal
     if intercept:
         u = C @ s
         C -= np.outer(u, u) / (u @ s)
-    A = C @ (s[:, None] * Y)
+    A = C @ (s[:, None] * (Y - _centre(Y, s, intercept)))
     diagonal = np.diagonal(C).copy()
     E = A / diagonal[:, None]  # s_i times the residual: its square is weighted
     V = 2.0 * E / diagonal[:, None] / total
