@@ -24,6 +24,7 @@ __all__ = [
     "Program",
     "Table",
     "acos",
+    "as_expr",
     "asin",
     "compile_program",
     "const",
@@ -79,28 +80,28 @@ class Expr:
         return Expr, (self.op, self.args, self.payload)
 
     def __add__(self, other):
-        return _add(self, _node(other))
+        return _add(self, as_expr(other))
 
     def __sub__(self, other):
-        return _sub(self, _node(other))
+        return _sub(self, as_expr(other))
 
     def __mul__(self, other):
-        return _mul(self, _node(other))
+        return _mul(self, as_expr(other))
 
     def __truediv__(self, other):
-        return _div(self, _node(other))
+        return _div(self, as_expr(other))
 
     def __radd__(self, other):
-        return _add(_node(other), self)
+        return _add(as_expr(other), self)
 
     def __rsub__(self, other):
-        return _sub(_node(other), self)
+        return _sub(as_expr(other), self)
 
     def __rmul__(self, other):
-        return _mul(_node(other), self)
+        return _mul(as_expr(other), self)
 
     def __rtruediv__(self, other):
-        return _div(_node(other), self)
+        return _div(as_expr(other), self)
 
     def __neg__(self):
         return _mul(const(-1.0), self)
@@ -134,7 +135,8 @@ def leaf(payload) -> Expr:
 ZERO, ONE = const(0.0), const(1.0)
 
 
-def _node(x) -> Expr:
+def as_expr(x) -> Expr:
+    """An expression of a number or of an expression."""
     return x if isinstance(x, Expr) else const(x)
 
 
@@ -182,7 +184,7 @@ def _div(a, b):
 
 def _unary(op):
     def build(x):
-        return Expr(op, (_node(x),))
+        return Expr(op, (as_expr(x),))
 
     build.__name__ = op
     return build
@@ -193,7 +195,7 @@ exp, log, sqrt, tanh, sin, cos, acos = map(_unary, ("exp", "log", "sqrt", "tanh"
 
 def rsqrt0(x) -> Expr:
     """1/sqrt(x), and 0 where x <= 0: the derivative of a distance on the diagonal is 0, not 0 * inf."""
-    return Expr("rsqrt0", (_node(x),))
+    return Expr("rsqrt0", (as_expr(x),))
 
 
 def asin(x) -> Expr:
@@ -201,20 +203,20 @@ def asin(x) -> Expr:
 
 
 def minimum(a, b) -> Expr:
-    return Expr("min", (_node(a), _node(b)))
+    return Expr("min", (as_expr(a), as_expr(b)))
 
 
 def maximum(a, b) -> Expr:
-    return Expr("max", (_node(a), _node(b)))
+    return Expr("max", (as_expr(a), as_expr(b)))
 
 
 def where(condition, a, b) -> Expr:
     """`a` where condition >= 0, else `b`."""
-    return Expr("where", (_node(condition), _node(a), _node(b)))
+    return Expr("where", (as_expr(condition), as_expr(a), as_expr(b)))
 
 
 def power(x, exponent) -> Expr:
-    x, exponent = _node(x), _node(exponent)
+    x, exponent = as_expr(x), as_expr(exponent)
     return ONE if exponent is ZERO else x if exponent is ONE else Expr("pow", (x, exponent))
 
 
@@ -234,14 +236,14 @@ class Table:
 
 
 def table(x, function: Table) -> Expr:
-    return Expr("table", (_node(x),), function)
+    return Expr("table", (as_expr(x),), function)
 
 
 _UFUNCS: dict[str, Callable] = {
     "exp": exp, "log": log, "sqrt": sqrt, "tanh": tanh, "sin": sin, "cos": cos, "arccos": acos, "arcsin": asin,
     "minimum": minimum, "maximum": maximum, "power": power, "square": lambda x: x * x, "negative": lambda x: -x,
-    "add": lambda a, b: _node(a) + b, "subtract": lambda a, b: _node(a) - b,
-    "multiply": lambda a, b: _node(a) * b, "divide": lambda a, b: _node(a) / b,
+    "add": lambda a, b: as_expr(a) + b, "subtract": lambda a, b: as_expr(a) - b,
+    "multiply": lambda a, b: as_expr(a) * b, "divide": lambda a, b: as_expr(a) / b,
 }  # fmt: skip
 
 

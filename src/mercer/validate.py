@@ -3,6 +3,7 @@
 Rows come out in one of four forms: a 2-D float array, a CSR array, a :class:`Table` of columns, or a 1-D array of objects.
 """
 
+import numbers
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +19,11 @@ __all__ = [
     "Table",
     "canonical",
     "memory_bytes",
+    "merged",
     "n_rows",
     "numeric",
     "objects",
+    "owned",
     "part",
     "plain",
     "prediction",
@@ -51,6 +54,13 @@ class Table:
     def take(self, index):
         return Table(self.names, tuple(c[index] for c in self.columns))
 
+    def __getitem__(self, chosen: slice):
+        return self.take(chosen)
+
+    def __iter__(self):
+        """Rows as tuples: what a user's function of pairs sees."""
+        return zip(*self.columns, strict=True)
+
 
 def rows(X, reads: str, name: str = "X", columns=()):
     """Validated rows of user data for a kernel that reads "vectors", "objects" or "parts" (named or numbered columns)."""
@@ -63,10 +73,10 @@ def rows(X, reads: str, name: str = "X", columns=()):
         return X
     if reads == "vectors":
         return vectors(X, name)
-    if reads == "objects" or (reads == "any" and _holds_objects(X)):
+    if reads == "objects":
         return objects(X, name)
     if reads == "any":
-        return vectors(X, name) if not _is_table(X) else _table(X, name)
+        return _any_rows(X, name)
     return _parts(X, name, columns)
 
 
@@ -75,6 +85,8 @@ def vectors(X, name="X"):
     if _is_table(X):
         return numeric(_table(X, name), name)
     _refuse_strings(X, name)
+    if getattr(X, "dtype", None) is not None and X.dtype.kind in "mM":
+        raise ValueError(f"{name} holds dates; turn them into numbers first, for example days since a date")
     X = check_array(X, accept_sparse="csr", dtype=FLOATS, input_name=name, accept_large_sparse=True)
     if sp.issparse(X):
         return _canonical_csr(X)
@@ -90,15 +102,28 @@ def _canonical_csr(X):
 
 
 def _holds_objects(X):
-    """Whether rows are single objects (strings, dicts, graphs) rather than rows of numbers."""
+    """Whether rows are single objects (strings, dicts, graphs) rather than rows of several entries."""
     if _is_table(X) or sp.issparse(X):
         return False
-    if isinstance(X, np.ndarray):
-        return X.ndim == 1 or X.dtype.kind not in "biuf"
     try:
-        return np.asarray(X).dtype.kind not in "biuf" or np.ndim(X) != 2
+        return np.ndim(X) != 2
     except ValueError:  # ragged
         return True
+
+
+def _any_rows(X, name):
+    """Rows for a kernel that takes all kinds: numbers if they are, a table if they have several entries, else objects."""
+    if _holds_objects(X):
+        return objects(X, name)
+    if _is_table(X):
+        return _table(X, name)
+    if sp.issparse(X) or _all_numbers(np.asarray(X)):
+        return vectors(X, name)
+    return _checked_table(range(X.shape[1]), X.T, name) if isinstance(X, np.ndarray) else _rows_of_records(X, name)
+
+
+def _all_numbers(X):
+    return X.dtype.kind in "biuf" or (X.dtype.kind == "O" and all(isinstance(v, numbers.Real) for v in X.ravel()))
 
 
 def _refuse_strings(X, name):
@@ -130,7 +155,8 @@ def objects(X, name="X"):
     if len(values) == 0:
         raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required: {name} is empty")
     out = np.empty(len(values), dtype=object)
-    out[:] = values if isinstance(values, np.ndarray) and values.ndim == 1 else list(values)
+    for i, value in enumerate(values):  # one by one: a list of equal-sized arrays would be broadcast
+        out[i] = value
     return out
 
 
@@ -151,6 +177,8 @@ def _parts(X, name, columns):
 
 
 def _rows_of_records(X, name):
+    if not hasattr(X, "__iter__"):
+        raise TypeError(f"{name} must be a table or a sequence of rows, got {type(X).__name__}")
     records = list(X)
     if not records:
         raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required: {name} is empty")
@@ -259,6 +287,8 @@ def plain(X):
 
 def _numeric_column(column, label, name):
     try:
+        if column.dtype.kind in "mM":  # NumPy would take dates as nanoseconds without a word
+            raise TypeError
         values = column if column.dtype == np.float32 else np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
@@ -318,6 +348,50 @@ def training(estimator, X, y, weight, reads="vectors", columns=(), **checks):
     if len(kept) < len(w):
         X, y, w = take(X, kept), (None if y is None else y[kept]), w[kept]
     return X, y, w, kept
+
+
+def owned(rows, given):
+    """Rows that no later change of the caller's data reaches: copied where they share its memory."""
+    if isinstance(rows, Table):
+        return Table(rows.names, tuple(c.copy() for c in rows.columns))
+    if sp.issparse(rows):
+        shared = getattr(given, "format", None) == "csr" and np.may_share_memory(rows.data, given.data)
+        return rows.copy() if shared else rows
+    return rows.copy() if rows is given or rows.base is not None else rows
+
+
+def merged(X, y, weight):
+    """Rows, targets and weights with equal (x, y) rows made one, in order of first appearance, and the rows that stayed.
+
+    Weighted and repeated data then are the same problem, also where a row is left out. Objects that have no hash differ.
+    """
+    w = np.ones(n_rows(X)) if weight is None else weight
+    places: dict = {}
+    group = [places.setdefault(key, len(places)) for key in zip(_row_keys(X), _row_keys(y), strict=True)]
+    if len(places) == len(group):
+        return X, y, weight, np.arange(len(group))
+    index = np.unique(group, return_index=True)[1]
+    return take(X, index), y[index], np.bincount(group, weights=w), index
+
+
+def _row_keys(X):
+    if isinstance(X, Table):
+        return zip(*(_row_keys(c) for c in X.columns), strict=True)
+    if sp.issparse(X):
+        cuts = X.indptr[1:-1]
+        parts = zip(np.split(X.indices, cuts), np.split(X.data, cuts), strict=True)
+        return ((i.tobytes(), v.tobytes()) for i, v in parts)
+    if X.dtype.kind in "biuf":
+        return (x.tobytes() for x in X + 0)  # -0.0 and 0.0 are one value
+    return (_hashable(x) for x in X)
+
+
+def _hashable(x):
+    try:
+        hash(x)
+    except TypeError:
+        return id(x)
+    return x
 
 
 def prediction(estimator, X, reads="vectors", columns=()):

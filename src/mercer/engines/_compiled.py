@@ -559,6 +559,64 @@ def rbf_tile(G, rowv, colv, rowid, colid, same, slope, factor, out, i0, j0):
             _set_where_same(rowid[i], colid, scale, target)
 
 
+_LANES = 8
+
+
+@intrinsic
+def _transpose_patch(typingctx, K, i, j):
+    """K[j : j+8, i : i+8] = K[i : i+8, j : j+8].T of a C-ordered array by vector shuffles: a plain loop moves one number at a
+    time, which costs more than computing the tile."""
+
+    def codegen(context, builder, signature, args):
+        kind = signature.args[0]
+        array = context.make_array(kind)(context, builder, value=args[0])
+        element = context.get_value_type(kind.dtype)
+        vector = ir.VectorType(element, _LANES)
+        width = builder.extract_value(array.shape, 1)
+        align = context.get_abi_sizeof(element)
+
+        def place(row, column, lane):
+            offset = builder.add(builder.mul(builder.add(row, ir.Constant(row.type, lane)), width), column)
+            return builder.bitcast(builder.gep(array.data, [offset]), vector.as_pointer())
+
+        rows = [builder.load(place(args[1], args[2], lane), align=align) for lane in range(_LANES)]
+        for lane, row in enumerate(_shuffled(builder, rows)):
+            builder.store(row, place(args[2], args[1], lane), align=align)
+        return context.get_dummy_value()
+
+    return types.void(K, types.intp, types.intp), codegen
+
+
+def _shuffled(builder, rows):
+    """Transposed vectors in log2(n) rounds: in each round pairs of rows `step` apart trade their off-diagonal blocks."""
+    step = 1
+    while step < len(rows):
+        lanes = range(len(rows))
+        low = [k if not k & step else k - step + len(rows) for k in lanes]
+        high = [k + step if not k & step else k + len(rows) for k in lanes]
+        masks = [ir.Constant(ir.VectorType(ir.IntType(32), len(rows)), mask) for mask in (low, high)]
+        for a in (k for k in lanes if not k & step):
+            pair = rows[a], rows[a + step]
+            rows[a], rows[a + step] = (builder.shuffle_vector(*pair, mask) for mask in masks)
+        step *= 2
+    return rows
+
+
+@compiled
+def mirror_tile(K, i0, i1, j0, j1):
+    """K[j, i] = K[i, j] for j > i in a tile of the upper triangle, while the tile is in the cache."""
+    for i in range(i0, i1, _LANES):
+        whole = i + _LANES <= i1
+        first = max(j0, i)
+        for j in range(first, j1, _LANES):
+            if whole and j >= i + _LANES and j + _LANES <= j1:
+                _transpose_patch(K, i, j)
+            else:
+                for b in range(j, min(j + _LANES, j1)):
+                    for a in range(i, min(min(i + _LANES, i1), b)):
+                        K[b, a] = K[a, b]
+
+
 @compiled
 def _distance_row(g, x, y, tau, target):
     """Squared distances of one row from inner products; whether any of them lost too many digits to keep."""

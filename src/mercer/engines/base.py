@@ -10,6 +10,7 @@ import numpy as np
 from mercer.engines import columns, reductions
 from mercer.engines.gradients import Gradients
 from mercer.engines.prepare import Prepared, diagonal, prepare
+from mercer.errors import NanError
 from mercer.kernels.trace import Lowered
 
 __all__ = ["Engine"]
@@ -58,11 +59,13 @@ class Engine:
             if not mirrored:
                 for c, yj in zip(cols, parts, strict=True):
                     self.tile_into(K, r, c, xi, yj)
+                    self.check_finite(K[r, c], xi)
                 return
             for j in range(r.start, len(y), width):  # from the diagonal on
                 c = slice(j, min(j + width, len(y)))
                 self.tile_into(K, r, c, xi, y.take(c))
-                _mirror(K, r, c)
+                self.check_finite(K[r, c], xi)
+                self.mirror(K, r, c)
 
         self.each(job, len(rows))
         return K
@@ -71,10 +74,29 @@ class Engine:
         """Write one tile into its place in K."""
         K[r, c] = self.tile([x.lowered.expression], x, y)[0]
 
+    def check_finite(self, values, x):
+        """Refuse NaN and infinity by the kernel's name. The sum sees them in one pass while the tile is in the cache."""
+        with np.errstate(all="ignore"):
+            if np.isfinite(values.sum()) or np.isfinite(values).all():
+                return
+        raise NanError(
+            f"{x.lowered.kernel!r} gave NaN or infinity in {int((~np.isfinite(values)).sum())} of {values.size} entries; "
+            "rescale the columns, or check the parameters for overflow"
+        )
+
+    def mirror(self, K, r, c):
+        """Copy a tile of the upper triangle below the diagonal while it is in the cache; nobody else writes there."""
+        if c.start == r.start:
+            lower = np.tril_indices(r.stop - r.start, -1)
+            K[r, r][lower] = K[r, r].T[lower]
+            c = slice(r.stop, c.stop)
+        K[c, r] = K[r, c].T
+
     def diag(self, x: Prepared) -> np.ndarray:
         """k(x, x) of every row."""
-        values = diagonal(x.lowered.expression, x)
-        return np.broadcast_to(np.asarray(values, x.dtype), (len(x),)).copy()
+        values = np.broadcast_to(np.asarray(diagonal(x.lowered.expression, x), x.dtype), (len(x),)).copy()
+        self.check_finite(values, x)
+        return values
 
     def matmul(self, x: Prepared, y: Prepared, V) -> np.ndarray:
         """K(x, y) @ V without K; each block of rows has one owner that adds the tiles in order."""
@@ -89,6 +111,7 @@ class Engine:
                 out[rows[i]] += self.tile(e, xi, yj)[0] @ V[c]
 
         self.each(job, len(rows))
+        self.check_finite(out, x)
         return out
 
     def reduce(self, x: Prepared, y: Prepared, op: str, **options):
@@ -100,7 +123,9 @@ class Engine:
         def job(i):
             xi, state = x.take(rows[i]), reductions.start(op, **options)
             for c, yj in zip(cols, parts, strict=True):
-                state.add(self.tile(e, xi, yj)[0], c.start)
+                tile = self.tile(e, xi, yj)[0]
+                self.check_finite(tile, xi)
+                state.add(tile, c.start)
             return state.result()
 
         return reductions.join(op, self.each(job, len(rows)))
@@ -120,13 +145,3 @@ class Engine:
         gradients = Gradients(self, x, y)
         gradients.run(W)
         return gradients.inputs()
-
-
-def _mirror(K, r, c):
-    """Copy a tile across the diagonal while it is in the cache. Nobody else writes there."""
-    if c.start == r.start:
-        square = K[r, r]
-        lower = np.tril_indices(len(square), -1)
-        square[lower] = square.T[lower]
-        c = slice(r.stop, c.stop)
-    K[c, r] = K[r, c].T

@@ -32,8 +32,8 @@ def _spline(a, b, _):
 
 
 def _chi2(a, b, _):
-    total = a + b
-    return np.divide((a - b) ** 2, total, out=np.zeros_like(total), where=total > 0)
+    total, difference = a + b, a - b
+    return difference * np.divide(difference, total, out=np.zeros_like(total), where=total > 0)
 
 
 def _chi2_slope(a, b, _):
@@ -105,7 +105,8 @@ def tile(statistic, A, B) -> np.ndarray:
     """(n, m) statistic of all pairs of rows."""
     check_order(statistic, A.shape[1])
     function, _ = FUNCTIONS[statistic.function]
-    return _combine(statistic, function(_array(A)[:, None], _array(B)[None], statistic.parameter))
+    with np.errstate(all="ignore"):  # overflow shows as inf, which the engine reports by name
+        return _combine(statistic, function(_array(A)[:, None], _array(B)[None], statistic.parameter))
 
 
 def diagonal(statistic, A) -> np.ndarray:
@@ -113,7 +114,8 @@ def diagonal(statistic, A) -> np.ndarray:
     check_order(statistic, A.shape[1])
     function, _ = FUNCTIONS[statistic.function]
     A = _array(A)
-    return _combine(statistic, function(A, A, statistic.parameter))
+    with np.errstate(all="ignore"):
+        return _combine(statistic, function(A, A, statistic.parameter))
 
 
 def diagonal_slope(statistic, A) -> np.ndarray:

@@ -51,6 +51,8 @@ class _TopK:
     """The k largest entries of each row and their columns, largest first; ties go to the smaller column."""
 
     def __init__(self, k=1, largest=True):
+        if isinstance(k, bool) or k != int(k) or k < 1:
+            raise ValueError(f"reduce('topk', k={k!r}): k must be a whole number >= 1")
         self.k, self.sign = int(k), 1.0 if largest else -1.0
         self.values = self.columns = None
 

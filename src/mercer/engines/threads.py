@@ -35,6 +35,14 @@ def _controller():
     return _state["controller"]
 
 
+def _take_control():
+    """Since 3.7 threadpoolctl lets one thread alone change OpenBLAS and silently ignores the others. Our lock orders them, and
+    the last to leave need not be the first that entered."""
+    for lib in _controller().lib_controllers:
+        if hasattr(lib, "clear_controlling_thread"):
+            lib.clear_controlling_thread(force=True)
+
+
 def _blas_threads():
     counts = [lib.num_threads for lib in _controller().lib_controllers if lib.user_api == "blas"]
     return max(counts, default=1)
@@ -52,6 +60,7 @@ def one_thread_blas():
     with _lock:
         if _state["depth"] == 0:
             _state["threads"] = max(1, min(_blas_threads(), os.cpu_count() or 1))
+            _take_control()
             _state["limiter"] = _controller().limit(limits=1, user_api="blas")
         _state["depth"] += 1
         threads = _state["threads"]
@@ -61,8 +70,10 @@ def one_thread_blas():
         with _lock:
             _state["depth"] -= 1
             if _state["depth"] == 0:
+                _take_control()
                 _state["limiter"].restore_original_limits()
                 _state["limiter"] = None
+                _take_control()
 
 
 def _pool(threads):

@@ -19,7 +19,7 @@ from mercer.kernels.views import Part, Plain, Warped
 from mercer.registry import register
 
 __all__ = ["Centre", "Difference", "Exp", "Gaussian", "Maximum", "Minimum", "Named", "Normalise", "On", "Poly", "Power",
-           "Product", "Scaled", "Sum", "Tanh", "Times", "Warp"]  # fmt: skip
+           "Product", "Scaled", "Series", "Sum", "Tanh", "Times", "Warp"]  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- what operators build
@@ -385,6 +385,62 @@ class Poly(_One):
 
 @register
 @frozen
+class Series(_One):
+    """f(k) for a power series f with coefficients >= 0 (A15), inside its radius of convergence.
+
+    The first coefficients are computed (Cauchy's formula on a circle) and decide on the certificate; rows with
+    k(x, x) >= radius are refused.
+    """
+
+    kernel: Kernel
+    function: Callable
+    radius: Annotated[Any, Spec(low=0.0, open_low=True, infinite=True)] = math.inf
+    not_differentiable = ("radius",)
+    n_coefficients = 24
+
+    def check(self):
+        super().check()
+        if not callable(self.function):
+            raise TypeError(
+                f"k.series(f) needs a function written with mercer.expr or NumPy functions, got {self.function!r}"
+            )
+
+    def trace(self, t):
+        k = t.child(self)
+        value = expr.as_expr(self.function(k))
+        if math.isinf(self.radius):
+            return value
+        kx, ky = t.diagonals(k)
+        return expr.where(float(np.nextafter(self.radius, 0.0)) - expr.maximum(kx, ky), value, math.nan)
+
+    def coefficients(self) -> np.ndarray:
+        """Taylor coefficients c_0 ... c_23 of f, scaled by powers of half the radius (of 1 if it is infinite)."""
+        m = 4 * self.n_coefficients
+        circle = min(self.radius / 2, 1.0) * np.exp(2j * np.pi * np.arange(m) / m)
+        argument = expr.leaf("t")
+        values = expr.evaluate(expr.as_expr(self.function(argument)), {}, {argument: circle})
+        with np.errstate(all="ignore"):
+            return (np.fft.fft(np.broadcast_to(values, m)) / m).real[: self.n_coefficients]
+
+    @property
+    def validity(self):
+        c = self.coefficients()
+        if not np.isfinite(c).all():
+            return validity.certificate(
+                "unknown", "a power series that is singular within the given radius of convergence"
+            )
+        worst = int(np.argmin(c))
+        if c[worst] < -1e-12 * max(np.abs(c).max(), 1e-300):
+            return validity.certificate("unknown", f"a power series whose coefficient of k^{worst} is negative")
+        return validity.mapped(self.kernel.validity, "power series with coefficients >= 0", strict_kept=False)
+
+    def __repr__(self):
+        name = getattr(self.function, "__name__", repr(self.function))
+        return self._call(name, *([] if math.isinf(self.radius) else [_number(self.radius)]))
+
+
+@register
+@frozen
 class Gaussian(_One):
     r"""Gaussian of a kernel's distance (A10): exp(-(k(x,x) + k(y,y) - 2 k(x,y)) / (2 l^2))."""
 
@@ -456,7 +512,7 @@ class Centre(_One):
     def check(self):
         super().check()
         if self.sample is not None and not isinstance(self.sample, _Rows):
-            object.__setattr__(self, "sample", self.kernel.validated(self.sample, "Z"))
+            object.__setattr__(self, "sample", _sample_copy(self.kernel.validated(self.sample, "Z")))
 
     def _resolved(self, rows, weight):
         kernel = self.kernel._resolved(rows if self.sample is None else self.sample, weight)
@@ -501,6 +557,8 @@ class _Rows:
 
 def _sample_copy(rows):
     """Own the sample: what the user does to the rows later must not move the kernel."""
+    if isinstance(rows, np.ndarray) and rows.flags.owndata and not rows.flags.writeable:
+        return rows
     copy = validate.take(rows, np.arange(validate.n_rows(rows)))
     if isinstance(copy, np.ndarray):
         copy.flags.writeable = False

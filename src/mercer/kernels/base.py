@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer import expr, validate
-from mercer.errors import NotDifferentiableError
-from mercer.kernels.digest import FrozenArray, digest
+from mercer.errors import NanError, NotDifferentiableError
+from mercer.kernels.digest import FrozenArray, digest, owned
 from mercer.kernels.names import slots
 from mercer.kernels.parameters import frozen, specs
 from mercer.kernels.validity import PD, UNKNOWN, Validity, certificate
@@ -34,7 +34,9 @@ class Kernel:
 
     def __post_init__(self):
         for name, spec in specs(type(self)).items():
-            spec.check(getattr(self, name), f"{type(self).__name__}({name}=...): {name}")
+            value = getattr(self, name)
+            spec.check(value, f"{type(self).__name__}({name}=...): {name}")
+            object.__setattr__(self, name, owned(value))
         self.check()
 
     def check(self):
@@ -268,6 +270,15 @@ class Kernel:
         """c0 + c1 k + c2 k^2 + ... (A5)."""
         return _algebra().Poly(self, coefficients)
 
+    def series(self, f, radius=math.inf) -> "Kernel":
+        """f(k) for a power series with coefficients >= 0 and this radius of convergence (A15).
+
+        >>> from mercer.kernels import RBF
+        >>> (0.5 * RBF()).series(lambda t: 1 / (1 - t), radius=1).validity.kind
+        'psd'
+        """
+        return _algebra().Series(self, f, radius)
+
     def on(self, *columns) -> "Kernel":
         """The kernel of chosen columns: numbers, or names of a table (A8, A9)."""
         return _algebra().On(self, columns)
@@ -348,7 +359,7 @@ class Isotropic(ExpressionKernel):
         return self._profile_at(0.0) == 1.0
 
     def _profile_at(self, s):
-        return float(expr.evaluate(expr._node(self.profile(expr.const(s))), {}, {}))
+        return float(expr.evaluate(expr.as_expr(self.profile(expr.const(s))), {}, {}))
 
     def trace(self, t):
         kinked = abs(self._profile_at(1e-14) - self._profile_at(0.0)) > 1e-10  # like sqrt(s) at 0, not like s
@@ -378,6 +389,8 @@ class Isotropic(ExpressionKernel):
 
 
 def _inverse_square(lengthscale):
+    if lengthscale < 1e-150:
+        raise NanError(f"lengthscale={lengthscale:g} is too small for its square; rescale the columns")
     return float(lengthscale) ** -2.0 if np.isfinite(lengthscale) else 0.0
 
 

@@ -2,12 +2,13 @@
 
 import hashlib
 import numbers
+from copy import deepcopy
 from dataclasses import fields, is_dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["FrozenArray", "digest"]
+__all__ = ["FrozenArray", "digest", "owned"]
 
 
 def digest(value) -> bytes:
@@ -47,6 +48,16 @@ def _feed_array(h, array):
         _feed(h, list(array.ravel()))
     else:
         h.update(np.ascontiguousarray(array).tobytes())
+
+
+def owned(value):
+    """The value, or a copy of an array or list that somebody else could still change."""
+    if isinstance(value, list):
+        return deepcopy(value)
+    if isinstance(value, np.ndarray) and (value.flags.writeable or not value.flags.owndata):
+        value = value.copy()
+        value.flags.writeable = False
+    return value
 
 
 class FrozenArray:

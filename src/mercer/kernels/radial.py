@@ -197,7 +197,9 @@ def matern_log_bulk(nu, order):
         with np.errstate(all="ignore"):
             value = log_constant + nu * np.log(z) + np.log(special.kve(order, z))
             # K overflows only where z is tiny and nu large; there the first term of the series has all digits.
-            small = z - z * z / (4.0 * max(nu - 1.0, 0.25)) if order == nu else z + np.log(z / (2.0 * max(nu - 1.0, 0.25)))
+            small = (
+                z - z * z / (4.0 * max(nu - 1.0, 0.25)) if order == nu else z + np.log(z / (2.0 * max(nu - 1.0, 0.25)))
+            )
         return np.where((z > 0) & np.isfinite(value), value, np.where(np.isnan(z), z, small))
 
     return evaluate

@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial.distance import pdist
 from sklearn.metrics import pairwise_distances
 
 from mercer import validate
+from mercer.errors import NanError
 
 __all__ = ["gamma", "lengthscale", "spread"]
 
@@ -26,8 +28,12 @@ def gamma(word: str | None, X, weight=None) -> float:
     d = X.shape[1]
     if word in ("auto", None):
         return 1.0 / d
-    variance = spread(X, weight)
-    return 1.0 / (d * variance) if variance > 0 else 1.0
+    with np.errstate(all="ignore"):
+        variance = np.float64(spread(X, weight))
+        value = 1.0 / (d * variance) if variance > 0 else 1.0
+    if not (np.isfinite(value) and value > 0):
+        raise NanError(f"the variance of the rows ({variance:g}) over- or underflows; rescale the columns")
+    return float(value)
 
 
 def spread(X, weight=None) -> float:
@@ -44,7 +50,11 @@ def _median_distance(X):
     """Median Euclidean distance of distinct rows, on at most a thousand evenly spaced ones; 1 if all are equal."""
     n = X.shape[0]
     X = X[np.linspace(0, n - 1, min(n, _MEDIAN_ROWS)).round().astype(int)]
-    D = pairwise_distances(X)
-    distances = D[np.triu_indices(len(D), 1)]
+    if sp.issparse(X):
+        D = pairwise_distances(X)
+        distances = D[np.triu_indices(len(D), 1)]
+    else:
+        largest = np.abs(X).max() or 1.0  # squares of 1e200 or 1e-200 would leave the range
+        distances = pdist(X / largest) * largest
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0

@@ -117,8 +117,9 @@ class Trace:
         return expr.leaf(Inner(Features(Things(self.view), kernel)))
 
     def external(self, kernel):
-        view = Things(self.view) if kernel.reads_objects else self.vectors()
-        return expr.leaf(External(view, kernel))
+        if kernel.reads_objects:
+            return expr.leaf(External(Things(self.view), kernel))
+        return expr.leaf(External(Plain(self.view) if kernel.reads == "any" else self.vectors(), kernel))
 
     def diagonals(self, expression):
         """(e(x, x), e(y, y)) as row and column vectors."""
