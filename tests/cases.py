@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer import kernels as mk
 from mercer.gram import gram
@@ -72,6 +73,13 @@ def data(name, dtype="float64"):
     """(X, Y) of a kind of rows: read-only arrays, or lists of strings or tuples."""
     X, Y = _MAKERS[name](np.random.default_rng(7))
     return (X, Y) if isinstance(X, list) else (frozen_array(X.astype(dtype)), frozen_array(Y.astype(dtype)))
+
+
+def sparse_random(shape, n_entries, dtype="float64"):
+    """CSR rows with about so many entries in (0, 1). (The keyword for the seed of scipy's own function has changed.)"""
+    rng = np.random.default_rng(0)
+    places = rng.integers(0, shape[0], n_entries), rng.integers(0, shape[1], n_entries)
+    return sp.csr_array(sp.coo_array((rng.random(n_entries).astype(dtype), places), shape))
 
 
 def error_of(kinds, function, *arguments):

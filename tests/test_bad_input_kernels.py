@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from cases import LEAVES, close, error_of, kernel_cases
+from cases import LEAVES, close, error_of, kernel_cases, sparse_random
 from mercer import kernels as mk
 from mercer.errors import KernelOutputError, NanError, NotSymmetricError
 from mercer.gram import gram
@@ -438,7 +438,7 @@ def test_parameters_for_another_number_of_columns():
 
 
 def test_a_million_sparse_columns_and_few_rows_with_many():
-    S = sp.random_array((30, 1_000_000), density=1e-4, rng=RNG, format="csr")
+    S = sparse_random((30, 1_000_000), 3000)
     K = RBF(5.0)(S)
     difference = (S[[0]] - S[[1]]).toarray()
     assert K[0, 1] == pytest.approx(np.exp(-(difference**2).sum() / 50), rel=1e-10)

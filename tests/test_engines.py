@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cases import DTYPES, TOLERANCE, Case, close, kernel_cases
+from cases import DTYPES, TOLERANCE, Case, close, kernel_cases, sparse_random
 from mercer import kernels as mk
 from mercer.engines import BaseEngine, CpuEngine, Engine, ReferenceEngine, get_engine
 from mercer.errors import NotDifferentiableError
@@ -336,7 +336,7 @@ def test_sparse_rows_equal_dense(case, engine):
 )
 def test_wide_sparse_rows(kernel, dtype):
     """5000 columns: more than are made dense at a time."""
-    S = sp.random_array((40, 5000), density=0.01, rng=np.random.default_rng(0), format="csr", dtype=dtype)
+    S = sparse_random((40, 5000), 2000, dtype)
     K = gram(kernel, S, S[:7])
     assert K.dtype == dtype
     expected = gram(kernel, S.toarray().astype(float), S[:7].toarray().astype(float), engine="reference").dense()

@@ -16,7 +16,7 @@ from cases import close, error_of
 from mercer.engines import CpuEngine, Engine, ReferenceEngine, threads
 from mercer.errors import KernelOutputError, MemoryBudgetError, NanError, NotSymmetricError
 from mercer.gram import Diagonal, GivenGram, gram, prepared_gram
-from mercer.kernels import RBF, Blockwise, Linear, Pairwise, Polynomial, White
+from mercer.kernels import RBF, Blockwise, Linear, Polynomial, White
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((13, 3)), RNG.standard_normal((7, 3))
@@ -445,9 +445,3 @@ def test_imports_stay_light():
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=50)
     assert found.stdout.strip() == "[]"
     assert len(public_modules()) > 25
-
-
-def test_pairs_are_called_once_for_a_symmetric_gram():
-    calls = []
-    Pairwise(lambda a, b: calls.append(1) or float(a @ b))(X)
-    assert len(calls) == 13 * 13 or len(calls) == 13 * 14 // 2

@@ -402,8 +402,10 @@ def prediction(estimator, X, reads="vectors", columns=()):
 def _estimator_rows(estimator, X, y, reads, columns, reset, **checks):
     if isinstance(X, dict) and not sp.issparse(X):
         rows(X, reads)  # raises with the hint
+    _refuse_non_numbers(y)
     as_vectors = reads == "vectors" or (reads == "any" and not _holds_objects(X))
     if as_vectors:
+        _refuse_dates(X, "X")
         _refuse_strings(X, "X")
         options = {"accept_sparse": "csr", "dtype": FLOATS, "reset": reset}
         if y is None and not checks:
@@ -421,6 +423,21 @@ def _estimator_rows(estimator, X, y, reads, columns, reset, **checks):
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
         )
     return out, y
+
+
+def _refuse_dates(values, name):
+    kinds = [getattr(t, "kind", "") for t in getattr(values, "dtypes", [getattr(values, "dtype", None)])]
+    if any(k in ("m", "M") for k in kinds):
+        raise ValueError(f"{name} holds dates or durations; turn them into numbers, for example days since a day")
+
+
+def _refuse_non_numbers(y):
+    """What scikit-learn's door lets pass as a target and no regression can use."""
+    if sp.issparse(y):
+        raise TypeError("y is a sparse matrix; pass y.toarray()")
+    _refuse_dates(y, "y")
+    if getattr(getattr(y, "dtype", None), "kind", "") in ("U", "S"):
+        raise ValueError(f"y holds strings such as {str(np.ravel(y)[0])!r}; expected numbers")
 
 
 # ---------------------------------------------------------------------------------------------- weights, outputs, sizes
@@ -442,6 +459,9 @@ def sample_weight(weight, n) -> np.ndarray | None:
         raise ValueError(f"sample_weight has {int((w < 0).sum())} negative entries; weights must be >= 0")
     if not (w > 0).any():
         raise ValueError("sample_weight is zero for every row; at least one row must have a positive weight")
+    low, high = w[w > 0].min(), w.max()
+    if low < 1e-100 or high > 1e100:
+        raise ValueError(f"sample_weight has entries from {low:.3g} to {high:.3g}; rescale them into 1e-100 ... 1e100")
     return w
 
 

@@ -1,7 +1,6 @@
 """The lazy Gram matrix: slicing slices its sides; only tile loops and `dense` produce numbers."""
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer.engines import Prepared, get_engine
 from mercer.engines.threads import thread_count
@@ -41,8 +40,6 @@ def _other_side(engine, lowered, rows, y):
     width, known = (getattr(r, "shape", (0,))[1:] for r in (rows, y.rows))
     if width != known:
         raise ValueError(f"X has {width[0]} columns, but Y (the rows the Gram was made for) has {known[0]}")
-    if sp.issparse(rows) != sp.issparse(y.rows):  # both sides must be of one kind; the training rows decide
-        rows = rows.toarray() if sp.issparse(rows) else sp.csr_array(rows) if sp.issparse(y.rows) else rows
     return engine.prepare(lowered, rows, like=y)
 
 
