@@ -445,3 +445,15 @@ def test_imports_stay_light():
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=50)
     assert found.stdout.strip() == "[]"
     assert len(public_modules()) > 25
+
+
+def test_an_asymmetric_block_is_found_in_tiles_wider_than_high():
+    X = np.arange(300.0)[:, None]
+    with pytest.raises(NotSymmetricError, match="Blockwise"):
+        Blockwise(lambda A, B: A - B.T)(X)
+
+
+def test_weights_that_are_not_finite_are_refused():
+    X = np.arange(4.0)[:, None]
+    with pytest.raises(NanError, match="W holds"):
+        RBF().pullback(X, None, np.full((4, 4), np.inf))

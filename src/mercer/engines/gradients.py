@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from mercer import expr, validate
 from mercer.engines import columns
 from mercer.engines.prepare import diagonal_leaf
-from mercer.errors import NotDifferentiableError
+from mercer.errors import NanError, NotDifferentiableError
 from mercer.kernels.statistics import ColumnStatistic, DiagonalOf, External, Inner, MeanOf, SquaredDistance, Vector
 from mercer.kernels.views import Features, chain
 
@@ -257,9 +257,12 @@ class _Weights:
             raise ValueError(f"W has shape {shape}, expected {(n, m)}")
 
     def block(self, r, c):
-        if self.pair:
-            return self.pair[0][r] @ self.pair[1][c].T
-        return 1.0 if self.W is None else self.W[r, c]
+        if self.pair is None and self.W is None:
+            return 1.0
+        part = self.pair[0][r] @ self.pair[1][c].T if self.pair else self.W[r, c]
+        if not np.isfinite(part).all():
+            raise NanError("W holds NaN or infinity")
+        return part
 
 
 def _dense(A):

@@ -4,6 +4,7 @@ import numpy as np
 
 from mercer.engines import Prepared, get_engine
 from mercer.engines.threads import thread_count
+from mercer.errors import NanError
 from mercer.gram import plan as planning
 from mercer.gram.operators import Operator
 from mercer.kernels.base import Kernel, require_differentiable_inputs
@@ -158,7 +159,7 @@ class Gram(Operator):
     def pullback(self, W=None) -> dict[str, np.ndarray]:
         """Gradient of sum(W * K) in the kernel's parameters, by name; W an array, or (U, V) meaning U @ V.T."""
         found = self.engine.pullback(self.x, self.y, W)
-        return {name: found.get(name, self._zero(name)) for name in self.kernel.differentiable}
+        return {name: self._slope(found.get(name, self._zero(name)), name) for name in self.kernel.differentiable}
 
     def _zero(self, name):
         return np.zeros(np.shape(self.kernel.get_params()[name]))
@@ -166,7 +167,14 @@ class Gram(Operator):
     def pullback_inputs(self, W=None) -> np.ndarray:
         """Gradient of sum(W * K) in the rows of X; in a symmetric Gram both places of a row move."""
         require_differentiable_inputs(self.kernel)
-        return self.engine.pullback_inputs(self.x, self.y, W)
+        return self._slope(self.engine.pullback_inputs(self.x, self.y, W), "the rows of X")
+
+    def _slope(self, values, name):
+        if not np.isfinite(values).all():
+            raise NanError(
+                f"the gradient of {self.kernel!r} in {name} is NaN or infinite; is W finite, and are the columns scaled?"
+            )
+        return values
 
 
 def _index(key, n):
