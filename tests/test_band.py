@@ -37,7 +37,9 @@ def test_shifted_solves_and_inverse_diagonals(n, width, alpha):
     shifted = band_form(K.copy(), width).shifted(alpha)
     M = K + alpha * np.eye(n)
     bound = 50 * np.linalg.cond(M) * np.finfo(float).eps
-    np.testing.assert_allclose(shifted.solve(B), np.linalg.solve(M, B), rtol=0, atol=bound * np.abs(np.linalg.solve(M, B)).max())
+    np.testing.assert_allclose(
+        shifted.solve(B), np.linalg.solve(M, B), rtol=0, atol=bound * np.abs(np.linalg.solve(M, B)).max()
+    )
     np.testing.assert_allclose(shifted.diag_inverse(step=32), np.diag(np.linalg.inv(M)), rtol=bound)
 
 

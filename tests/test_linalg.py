@@ -684,3 +684,13 @@ def test_smallest_eigenvalue(n, smallest):
     assert smallest != 0 or A.applications < 90  # a tolerance relative to the norm can be met, one relative to 0 not
     assert value == pytest.approx(smallest, abs=1e-8)
     np.testing.assert_allclose(K @ vector, value * vector, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 7, 130])
+def test_inverse_is_symmetric_and_inverts(n, dtype):
+    A = np.random.default_rng(n).standard_normal((n, n))
+    K = (A @ A.T + n * np.eye(n)).astype(dtype)
+    C = safe_cholesky(K).inverse()
+    np.testing.assert_array_equal(C, C.T)
+    np.testing.assert_allclose(C @ K, np.eye(n), atol=100 * n * np.finfo(dtype).eps)

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from mercer.linalg.inplace import solve_rows
+from mercer.linalg.inplace import invert_block, solve_rows
 from mercer.linalg.waiting import run_interruptibly, seconds_for_solve
 
 __all__ = ["Factor"]
@@ -61,6 +61,14 @@ class Factor:
             run_interruptibly(solve_rows, self.array[start:, start:], panel, seconds_predicted=seconds)
             result[start:stop] = np.einsum("ij,ij->i", panel, panel, dtype=np.float64)
         return result
+
+    def inverse(self) -> np.ndarray:
+        """(K + jitter I)^-1 as a full symmetric matrix, 2 n^3 / 3 flops."""
+        C = self.array.copy()
+        run_interruptibly(invert_block, C, seconds_predicted=seconds_for_solve(self.n, self.n // 3))
+        C = np.tril(C)
+        C += np.tril(C, -1).T
+        return C
 
     def multiply(self, B: np.ndarray) -> np.ndarray:
         """K B without the jitter, from the triangle that the factorisation left alone: for residuals when K was overwritten."""

@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
-__all__ = ["factor_block", "solve_rows", "subtract_product", "subtract_square"]
+__all__ = ["factor_block", "invert_block", "product", "solve_rows", "subtract_product", "subtract_square"]
 
 _CAPSULE_NAME = ctypes.pythonapi.PyCapsule_GetName
 _CAPSULE_NAME.restype, _CAPSULE_NAME.argtypes = ctypes.c_char_p, [ctypes.py_object]
@@ -29,6 +29,21 @@ def factor_block(A: np.ndarray) -> int:
     info = ctypes.c_int(0)
     _routine("potrf", A)(b"U", _int(len(A)), A.ctypes.data, _leading(A), ctypes.byref(info))
     return info.value
+
+
+def invert_block(A: np.ndarray) -> None:
+    """Replace L in the lower triangle of A by the lower triangle of (L L^T)^-1."""
+    info = ctypes.c_int(0)
+    _routine("potri", A)(b"U", _int(len(A)), A.ctypes.data, _leading(A), ctypes.byref(info))
+    if info.value:
+        raise np.linalg.LinAlgError(f"the triangular factor has a zero in row {info.value}")
+
+
+def product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """A B^T by the same thread pool as the factorisations."""
+    out = np.zeros((len(A), len(B)), A.dtype)
+    subtract_product(A, B, out)
+    return np.negative(out, out=out)
 
 
 def subtract_square(A: np.ndarray, C: np.ndarray) -> None:
@@ -71,7 +86,7 @@ def _routine(name, A):
 
 @cache
 def _load(name):
-    library = cython_lapack if name.endswith("potrf") else cython_blas
+    library = cython_lapack if name[1:] in ("potrf", "potri") else cython_blas
     capsule = library.__pyx_capi__[name]
     signature = _CAPSULE_NAME(capsule)  # "void (char *, int *, ...)": every argument is a pointer
     pointers = [ctypes.c_void_p] * (signature.count(b",") + 1)
