@@ -4,6 +4,7 @@ import logging
 
 from mercer import datasets, kernels
 from mercer._version import __version__
+from mercer.diagnostics import check_kernel, fourier_check, mercer_expansion, mercer_map, repair
 from mercer.engines import Engine
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.gram import Diagonal, Gram, gram
@@ -16,9 +17,14 @@ __all__ = [
     "KernelRidge",
     "KernelRidgeCV",
     "__version__",
+    "check_kernel",
     "datasets",
+    "fourier_check",
     "gram",
     "kernels",
+    "mercer_expansion",
+    "mercer_map",
+    "repair",
     "show_versions",
 ]
 
