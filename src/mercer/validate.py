@@ -426,8 +426,8 @@ def _estimator_rows(estimator, X, y, reads, columns, reset, **checks):
 
 
 def _refuse_dates(values, name):
-    kinds = [getattr(t, "kind", "") for t in getattr(values, "dtypes", [getattr(values, "dtype", None)])]
-    if any(k in ("m", "M") for k in kinds):
+    found = getattr(values, "dtypes", getattr(values, "dtype", None))  # of a table, of a column or of an array
+    if any(getattr(t, "kind", "") in ("m", "M") for t in (found if hasattr(found, "__iter__") else [found])):
         raise ValueError(f"{name} holds dates or durations; turn them into numbers, for example days since a day")
 
 

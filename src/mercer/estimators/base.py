@@ -3,13 +3,16 @@
 import logging
 import warnings
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
+from mercer.engines import BaseEngine, Engine
 from mercer.errors import NotPSDError, NumericalWarning
 from mercer.gram import GivenGram, Gram, gram, prepared_gram
 from mercer.kernels import Kernel, Pairwise, as_kernel
@@ -20,6 +23,17 @@ __all__ = ["KernelEstimator"]
 logger = logging.getLogger("mercer")
 
 REPAIRS = ("clip", "flip", "shift")
+
+CONSTRAINTS = {  # of the parameters that all Gram-based estimators share
+    "kernel": [str, callable],
+    "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"}), None],
+    "degree": [Interval(Real, 0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "kernel_params": [dict, None],
+    "engine": [str, Engine, BaseEngine, None],
+    "memory": [str, Interval(Real, 0, None, closed="neither"), None],
+    "indefinite": [StrOptions({"raise", "warn", *REPAIRS})],
+}
 
 
 class KernelEstimator(BaseEstimator):
@@ -43,6 +57,9 @@ class KernelEstimator(BaseEstimator):
         tags.input_tags.pairwise = self._precomputed
         return tags
 
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "solver_used_")  # set last: an interrupted fit leaves an unfitted estimator
+
     @property
     def _precomputed(self):
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
@@ -57,21 +74,31 @@ class KernelEstimator(BaseEstimator):
 
     # ------------------------------------------------------------------------------------ rows
     def _validated_training(self, X, y, sample_weight, **checks):
-        if self._precomputed:
-            X, y, w, kept = validate.training(self, X, y, sample_weight, **checks)
-            return self._square(X, kept), y, w
-        kernel = self._kernel()
-        X, y, w, _ = validate.training(self, X, y, sample_weight, kernel.reads, kernel.columns, **checks)
-        return X, y, w
+        """Rows, targets and weights of a fit."""
+        kernel = None if self._precomputed else self._kernel()
+        needs = () if kernel is None else (kernel.reads, kernel.columns)
+        rows, y, w, kept = validate.training(self, X, y, sample_weight, *needs, **checks)
+        if kernel is None:
+            rows = self._square(rows, kept, n=max(len(kept), np.asarray(sample_weight).size))
+        return (rows if kernel is None else validate.owned(rows, X)), y, w
 
-    def _square(self, K, kept):
-        if K.shape[1] != self.n_features_in_ or (len(kept) == K.shape[0] and K.shape[0] != K.shape[1]):
+    def _square(self, K, kept, n):
+        if n != K.shape[1]:
             raise ValueError(
-                f"Precomputed metric requires shape (n_queries, n_indexed): a square matrix to fit, got {K.shape}"
+                f"Precomputed metric requires shape (n_queries, n_indexed): a square matrix to fit, got {(n, K.shape[1])}"
             )
         K = K.toarray() if hasattr(K, "toarray") else K
-        self.kept_ = None if len(kept) == K.shape[1] else kept  # rows of weight 0 have no column at predict
+        self.kept_ = None if len(kept) == n else kept  # rows of weight 0 have no column at predict
         return K if self.kept_ is None else np.ascontiguousarray(K[:, kept])
+
+    def _merged(self, rows, y, w):
+        """Equal (x, y) rows as one, their weights added."""
+        n = validate.n_rows(rows)
+        rows, y, w, index = validate.merged(rows, y, w)
+        if self._precomputed and len(index) < n:
+            self.kept_ = index if self.kept_ is None else self.kept_[index]
+            rows = np.ascontiguousarray(rows[:, index])
+        return rows, y, w
 
     # ------------------------------------------------------------------------------------ Grams
     def _training_gram(self, X, weight) -> "Gram | GivenGram":
@@ -85,11 +112,8 @@ class KernelEstimator(BaseEstimator):
         self.kernel_ = kernel._resolved(X, weight)
         return gram(self.kernel_, X, engine=self.engine, memory=self.memory, validated=True)
 
-    def _definite(self, K) -> np.ndarray | None:
-        """Test what is not certified PSD. Returns None if it can be used as it is, or the repaired dense Gram."""
-        allowed = ("raise", "warn", *REPAIRS)
-        if self.indefinite not in allowed:
-            raise ValueError(f"indefinite={self.indefinite!r} must be one of {', '.join(map(repr, allowed))}")
+    def _definite(self, K):
+        """Test what is not certified PSD. Returns None if it can be used as it is, or the record of its repair."""
         certificate = None if self._precomputed else self.kernel_.validity
         if certificate is not None and certificate.certified:
             return None
@@ -116,19 +140,20 @@ class KernelEstimator(BaseEstimator):
                 stacklevel=4,
             )
             return None
-        return self._repaired(K, message)
+        return self._repaired(K, message, self.indefinite)
 
-    def _repaired(self, K, message):
+    def _repaired(self, K, message, method):
         from mercer.diagnostics import repair
 
-        self.repair_ = repair(K.dense(), self.indefinite)
-        warnings.warn(f"{message}; repaired by {self.indefinite}", NumericalWarning, stacklevel=5)
-        return self.repair_.matrix
+        fixed = repair(K.dense(), method)
+        self.repair_ = str(fixed)  # the record holds n x n numbers, which are made again when they are needed
+        warnings.warn(f"{message}; repaired by {method}", NumericalWarning, stacklevel=5)
+        return fixed
 
     def _test_gram(self, X):
         """Gram of new rows with the stored ones."""
         check_is_fitted(self)
-        if self._precomputed:
+        if isinstance(self.kernel_, str):
             X = validate.prediction(self, X)
             X = X.toarray() if hasattr(X, "toarray") else X
             return GivenGram(X if self.kept_ is None else X[:, self.kept_])
@@ -142,5 +167,7 @@ class KernelEstimator(BaseEstimator):
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        if "kernel_" in state and isinstance(state["kernel_"], Kernel) and "X_fit_" in state:
+        if isinstance(state.get("kernel_"), str) and "X_fit_" in state:
+            self._gram = GivenGram(self.X_fit_)
+        elif "kernel_" in state and "X_fit_" in state:
             self._gram = gram(self.kernel_, self.X_fit_, engine=self.engine, memory=self.memory, validated=True)

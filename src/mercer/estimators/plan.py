@@ -8,9 +8,10 @@ import numpy as np
 from mercer.gram.plan import budget, entry_seconds, human_bytes, human_seconds, require
 from mercer.linalg import seconds_for_cholesky
 
-__all__ = ["MethodPlan", "ridge_plan"]
+__all__ = ["MethodPlan", "path_plan", "ridge_plan"]
 
 _SWEEPS = 200  # what conjugate gradients usually need without a preconditioner
+_PATH_MATRICES = 1.8  # of float64
 _PATIENCE = 3600.0  # seconds that solver="auto" spends on iterations before it asks
 
 
@@ -62,6 +63,21 @@ def ridge_plan(n, d, dtype, solver, feature_dim, memory=None, threads=1, precomp
         return _named(exact, "cg", f"the Gram matrix needs {human_bytes(exact.bytes)}", 64 * n * 8, sweep * _SWEEPS)
     require(exact.bytes, limit, _what(n), _remedies(n, sweep), sweep)
     raise AssertionError("unreachable")
+
+
+def path_plan(n, d, dtype, memory=None) -> MethodPlan:
+    """All alphas at once: the Gram becomes the orthogonal factor of its band form, whose reflectors are half a matrix more."""
+    limit = budget(memory)
+    sweep = entry_seconds(d, np.dtype(dtype)) * n * n
+    seconds = sweep + 8 * seconds_for_cholesky(n)
+    plan = MethodPlan("path", "all alphas from one reduction", int(_PATH_MATRICES * 8 * n * n), seconds, limit)
+    remedies = [
+        "fit on a sample of the rows",
+        "use KernelRidge with a given alpha",
+        'raise the budget, for example memory="64GB"',
+    ]
+    require(plan.bytes, limit, f"leave-one-out of {n} rows", remedies, sweep)
+    return plan
 
 
 def _named(plan, method, reason, n_bytes=None, seconds=None):

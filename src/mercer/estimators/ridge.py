@@ -3,7 +3,9 @@
 import logging
 import math
 import warnings
-from numbers import Real
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -13,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import validate
 from mercer.engines.threads import thread_count
 from mercer.errors import ConvergenceWarning
-from mercer.estimators.base import REPAIRS, KernelEstimator
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
 from mercer.estimators.plan import MethodPlan, ridge_plan
+from mercer.gram import GivenGram, prepared_gram
+from mercer.kernels import White
 from mercer.linalg import Status, safe_cholesky
 from mercer.registry import register_estimator
 from mercer.solvers import leave_one_out, solve_ridge, solve_ridge_cg, solve_ridge_primal
@@ -35,11 +39,8 @@ class _RidgeBase(MultiOutputMixin, RegressorMixin, KernelEstimator):
             rows = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
             out = _dense(self.kernel_.phi(rows)) @ self._columns(self.coef_)
         else:
-            K = self._test_gram(X)
-            if hasattr(self, "repair_"):
-                K = self.repair_.transform(K.dense())
-            out = K @ self._columns(self.dual_coef_)
-        out = out + self._columns(np.atleast_1d(self.intercept_)).T
+            out = self._test_gram(X) @ self._columns(self.dual_coef_)
+        out = out + np.atleast_1d(self.intercept_).astype(out.dtype)
         return out[:, 0] if self.dual_coef_.ndim == 1 else out
 
     @staticmethod
@@ -54,76 +55,119 @@ class _RidgeBase(MultiOutputMixin, RegressorMixin, KernelEstimator):
 
     def size_report(self) -> SizeReport:
         """Stored vectors, parameters, bytes and prediction cost, dual against primal."""
+        expansion = self.expansion_
         d = self.X_fit_.shape[1] if getattr(self.X_fit_, "ndim", 1) == 2 else 1
-        return size_report(self.expansion_, math.inf if self._precomputed else self.kernel_.feature_dim(d))
+        return size_report(expansion, math.inf if isinstance(self.kernel_, str) else self.kernel_.feature_dim(d))
 
     def weights(self, X) -> np.ndarray:
-        """Equivalent kernel (m, n): predictions are weights(X) @ y. One factorisation, for the first target's alpha."""
-        K = self._test_gram(X).dense()
-        factor = self._factor()
-        s = self._root_weight()
-        H = s[:, None] * factor.solve(s[:, None] * K.T)
-        if self.fit_intercept:
-            u = s * factor.solve(s)
-            H = H + np.outer(u, 1.0 - H.sum(axis=0)) / u.sum()
-        return H.T
+        """Equivalent kernel (m, n): predictions are weights(X) @ y, y the targets of the rows of `X_fit_`.
+
+        One factorisation, for the first target's alpha.
+        """
+        return self._equivalent(self._test_gram(X).dense())
 
     def smoother(self) -> np.ndarray:
-        """Smoother matrix (n, n): the fitted values are smoother() @ y."""
-        return self.weights(self.X_fit_ if not self._precomputed else self._gram.dense())
+        """Smoother matrix (n, n): what predict gives for the rows of `X_fit_` is smoother() @ y."""
+        check_is_fitted(self)
+        return self._equivalent(self._seen().dense())
 
     def degrees_of_freedom(self) -> float:
         """Effective degrees of freedom: the trace of the smoother."""
-        s, factor = self._root_weight(), self._factor()
-        alpha = float(np.ravel(self._alphas())[0])
-        freedom = factor.n - alpha * float(factor.diag_inverse().sum(dtype=np.float64))
-        if self.fit_intercept:
+        check_is_fitted(self)
+        fixed, s, alpha = self._fixed(), self._roots(), self._alpha()
+        # The training diagonal may hold what predictions never see: white noise, or the shift of a repair.
+        unseen = self._unseen(fixed)
+        factor = self._factor(fixed)
+        inverse = factor.diag_inverse().astype(np.float64)
+        if self._fit.intercept:
             u = factor.solve(s)
-            freedom += alpha * float(u @ u) / float(u @ s)
-        return freedom
+            inverse -= u**2 / (u @ s)
+        return float(factor.n - ((alpha + s**2 * unseen) * inverse).sum())
 
     def leave_one_out(self) -> np.ndarray:
-        """Residuals y_i - f_{-i}(x_i) of all left-out fits, exactly, from one factorisation."""
-        y = self._columns(self._y)
-        alphas = np.broadcast_to(self._alphas(), y.shape[1])
-        out = np.empty_like(y)
+        """Residuals y_i - f_{-i}(x_i) of all left-out fits of the rows of `X_fit_`, exactly, from one factorisation."""
+        check_is_fitted(self)
+        y = self._columns(self._fit.y)
+        _require_two(len(y))
+        alphas = np.broadcast_to(self._fit.alpha, y.shape[1])
+        out = np.empty(y.shape)
         for a in np.unique(alphas):
             columns = np.flatnonzero(alphas == a)
             out[:, columns] = leave_one_out(
-                self._dense_gram(), y[:, columns], a, self._weight_or_none(), self.fit_intercept
+                self._matrix(self._fixed()), y[:, columns], a, self._roots(), self._fit.intercept
             )
         return out[:, 0] if self.dual_coef_.ndim == 1 else out
 
     # ------------------------------------------------------------------------------------ inside
-    def _dense_gram(self):
-        return self.repair_.matrix.copy() if hasattr(self, "repair_") else self._gram.dense()
+    def _equivalent(self, K):
+        fixed, s = self._fixed(), self._roots()
+        factor = self._factor(fixed)
+        K = K if fixed is None else fixed.transform(K)
+        H = s[:, None] * factor.solve(s[:, None] * K.T)
+        if self._fit.intercept:
+            u = s * factor.solve(s)
+            H = H + np.outer(u, 1.0 - H.sum(axis=0)) / u.sum()
+        return H.T
 
-    def _factor(self):
-        check_is_fitted(self)
-        K = self._dense_gram()
-        s = self._root_weight()
+    def _fixed(self):
+        """The record of the repair of the training Gram, made again; None if there was none."""
+        from mercer.diagnostics import repair
+
+        return repair(self._gram.dense(), self._fit.repair) if self._fit.repair else None
+
+    def _matrix(self, fixed):
+        return self._gram.dense() if fixed is None else fixed.matrix
+
+    def _seen(self):
+        """Gram of the training rows as predict sees them."""
+        return self._gram if isinstance(self.kernel_, str) else prepared_gram(self._gram, self.X_fit_)
+
+    def _unseen(self, fixed):
+        noisy = not isinstance(self.kernel_, str) and any(isinstance(leaf, White) for leaf in self.kernel_._leaves)
+        if fixed is None and not noisy:
+            return 0.0
+        seen = self._seen().dense()
+        diagonal = self._gram.diag() if fixed is None else fixed.matrix.diagonal()
+        return diagonal - (seen if fixed is None else fixed.transform(seen)).diagonal()
+
+    def _factor(self, fixed):
+        K, s = self._matrix(fixed), self._roots()
         K *= np.outer(s, s).astype(K.dtype)
-        return safe_cholesky(K, shift=float(np.ravel(self._alphas())[0]), overwrite=True)
+        return safe_cholesky(K, shift=self._alpha(), overwrite=True)
 
-    def _root_weight(self):
-        return np.ones(self.dual_coef_.shape[0]) if self._weight is None else np.sqrt(self._weight)
+    def _roots(self):
+        weight = self._fit.weight
+        return np.ones(len(self._fit.y)) if weight is None else np.sqrt(weight)
 
-    def _weight_or_none(self):
-        return None if self._weight is None else np.sqrt(self._weight)
+    def _alpha(self):
+        return float(np.ravel(self._fit.alpha)[0])
 
-    def _remember(self, X, y, weight, K):
-        """Fitted state that predictions and questions need."""
-        self.X_fit_, self._y, self._weight, self._gram = X, y, weight, K
+    def _remember(self, X, y, weight, K, alpha, fixed):
+        """Fitted state that predictions and questions need; parameters changed later do not reach it."""
+        self.X_fit_, self._gram = X, K
+        self._fit = _Fit(np.array(y, np.float64), weight, alpha, self.fit_intercept, fixed and fixed.method)
 
-    def _store(self, solution, single):
-        """Coefficients as scikit-learn shapes them."""
-        self.dual_coef_ = solution.coefficients[:, 0] if single else solution.coefficients
-        self.intercept_ = float(solution.intercept[0]) if single else solution.intercept
+    def _store(self, solution, scale, single):
+        """Coefficients as scikit-learn shapes them, in the units of y."""
+        coefficients, intercept = solution.coefficients * scale, solution.intercept * scale
+        self.dual_coef_ = coefficients[:, 0] if single else coefficients
+        self.intercept_ = float(intercept[0]) if single else intercept
         self.residual_, self.n_iter_, self.jitter_ = solution.certificate, solution.iterations, solution.jitter
         self.converged_ = solution.status is Status.CONVERGED
         if not self.converged_:
             warnings.warn(f"conjugate gradients stopped at a residual of {solution.certificate:.2g} ({solution.status.value}): "
                           f"{solution.status.advice}", ConvergenceWarning, stacklevel=3)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """What a fit was made with."""
+
+    y: np.ndarray
+    weight: np.ndarray | None
+    alpha: Any
+    intercept: bool
+    repair: str | None
 
 
 @register_estimator
@@ -165,19 +209,12 @@ class KernelRidge(_RidgeBase):
     """
 
     _parameter_constraints = {
+        **CONSTRAINTS,
         "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
-        "kernel": [str, callable, object],
-        "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"}), None],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "kernel_params": [dict, None],
         "fit_intercept": ["boolean"],
         "solver": [StrOptions({"auto", "exact", "cg", "primal"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Real, 1, None, closed="left"), None],
-        "engine": [object],
-        "memory": [object],
-        "indefinite": [StrOptions({"raise", "warn", *REPAIRS})],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
     }
 
     def __init__(self, alpha=1, *, kernel="linear", gamma=None, degree=3, coef0=1, kernel_params=None, fit_intercept=False,
@@ -201,31 +238,28 @@ class KernelRidge(_RidgeBase):
         self._validate_params()
         _forget(self)
         X, y, w = self._validated_training(X, y, sample_weight, multi_output=True, y_numeric=True)
-        Y = self._columns(np.asarray(y, dtype=_target_dtype(X, y)))
+        Y, scale = _targets(X, y)
         alpha = _checked_alpha(self.alpha, Y.shape[1])
         plan = self._plan(X, Y)
         logger.info("KernelRidge: %s", plan)
         K = self._training_gram(X, w)
-        solution = self._solve(K, X, Y, alpha, w, plan.method)
-        self._remember(X, np.asarray(y), w, K)
-        self._store(solution, single=np.ndim(y) == 1)
+        fixed = None if plan.method == "primal" else self._definite(K)
+        solution = self._solve(K if fixed is None else GivenGram(fixed.matrix), X, Y, alpha, w, plan.method, scale)
+        self._remember(X, y, w, K, alpha, fixed)
+        self._store(_repaired_solution(solution, fixed), scale, single=np.ndim(y) == 1)
         self.solver_used_ = plan.method
         return self
 
-    def _solve(self, K, X, Y, alpha, w, method):
+    def _solve(self, K, X, Y, alpha, w, method, scale):
         root = None if w is None else np.sqrt(w)
         if method == "primal":
-            F = _dense(self.kernel_.phi(X))
-            coef, solution = solve_ridge_primal(
-                F.astype(np.float64), Y.astype(np.float64), alpha, w, self.fit_intercept
-            )
-            self.coef_ = coef[:, 0] if coef.shape[1] == 1 else coef
-            return solution
-        repaired = self._definite(K)
+            F = _dense(self.kernel_.phi(X)).astype(np.float64)
+            coef, solution = solve_ridge_primal(F, Y.astype(np.float64), alpha, w, self.fit_intercept)
+            self.coef_ = scale * (coef[:, 0] if coef.shape[1] == 1 else coef).astype(Y.dtype)
+            return replace(solution, coefficients=solution.coefficients.astype(Y.dtype))
         if method == "cg":
             return solve_ridge_cg(K, Y, alpha, root, self.fit_intercept, rtol=self.tol, max_iter=self.max_iter)
-        dense = K.dense() if repaired is None else repaired.copy()
-        return solve_ridge(dense, Y, alpha, root, self.fit_intercept)
+        return solve_ridge(K.dense(), Y, alpha, root, self.fit_intercept)
 
     def explain(self, X, y=None) -> str:
         """What fit would do with these data: method, reason, bytes and seconds."""
@@ -241,14 +275,23 @@ class KernelRidge(_RidgeBase):
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
         return ridge_plan(n, d, dtype, self.solver, dim, self.memory, thread_count(), self._precomputed)
 
-    def _alphas(self):
-        return _checked_alpha(self.alpha, self._columns(self.dual_coef_).shape[1])
-
 
 def _forget(estimator):
     """A refit starts from nothing: what an earlier fit left must not survive it."""
-    for name in [n for n in vars(estimator) if n.endswith("_") and not n.startswith("__")]:
-        delattr(estimator, name)
+    for name in [n for n in vars(estimator) if n.endswith("_") and not n.startswith("__")] + ["_gram", "_fit"]:
+        vars(estimator).pop(name, None)
+
+
+def _repaired_solution(solution, fixed):
+    """Coefficients that go with kernel values as they are: K_test T a = K_test (T a), T the repair of new rows."""
+    if fixed is None:
+        return solution
+    return replace(solution, coefficients=fixed.transform(solution.coefficients.T).T)
+
+
+def _require_two(n):
+    if n < 2:
+        raise ValueError("leave-one-out needs two different rows (x, y) of positive weight; found n_samples=1")
 
 
 def _primal_width(kernel, d, alpha):
@@ -257,12 +300,25 @@ def _primal_width(kernel, d, alpha):
     return dim if dim == dim and np.all(np.asarray(alpha) > 0) else math.inf
 
 
-def _target_dtype(X, y):
-    return np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+def _targets(X, y):
+    """Targets as columns of magnitude one, in the precision of the rows, and the power of two that was taken out.
+
+    Squares of 1e-200 would be 0.
+    """
+    Y = np.asarray(y, dtype=np.float64)
+    dtype, limit = (np.float32, 1e30) if getattr(X, "dtype", None) == np.float32 else (np.float64, 1e150)
+    peak = float(np.abs(Y).max())
+    if peak > limit:
+        raise ValueError(f"y has entries up to {peak:.3g}, too large for sums of squares; rescale y")
+    scale = float(np.ldexp(1.0, int(np.frexp(peak)[1])))
+    return (Y / scale).astype(dtype).reshape(len(Y), -1), scale
 
 
 def _checked_alpha(alpha, n_targets):
-    a = np.asarray(alpha, dtype=np.float64)
+    try:
+        a = np.asarray(alpha, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"alpha={alpha!r} must hold numbers") from None
     if a.ndim > 1 or a.size not in (1, n_targets):
         raise ValueError(f"alpha has {a.size} entries, but there are {n_targets} targets")
     if not np.isfinite(a).all() or (a < 0).any():

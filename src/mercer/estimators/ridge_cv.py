@@ -1,20 +1,24 @@
 """Kernel ridge that chooses alpha, and if asked every kernel parameter, by exact leave-one-out."""
 
 import logging
+import warnings
+from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer import validate
-from mercer.estimators.base import REPAIRS
-from mercer.estimators.plan import ridge_plan
-from mercer.estimators.ridge import _forget, _RidgeBase, _target_dtype
+from mercer.errors import NotPSDError, NumericalWarning
+from mercer.estimators.base import CONSTRAINTS
+from mercer.estimators.plan import path_plan
+from mercer.estimators.ridge import _forget, _repaired_solution, _require_two, _RidgeBase, _targets
 from mercer.estimators.tuning import tune_loo
+from mercer.gram import GivenGram, gram
+from mercer.linalg.cholesky import JITTERS
 from mercer.random import generator
 from mercer.registry import register_estimator
 from mercer.solvers import relative_residual, ridge_path
-from mercer.solvers.ridge import RidgeSolution
 
 __all__ = ["KernelRidgeCV"]
 
@@ -26,7 +30,8 @@ class KernelRidgeCV(_RidgeBase):
     r"""Kernel ridge regression with alpha, and optionally the kernel, chosen by leave-one-out.
 
     One eigendecomposition gives the exact leave-one-out error (or generalised cross-validation) of every alpha. With `tune`
-    the kernel's parameters follow the gradient of that error first.
+    the kernel's parameters follow the gradient of that error first. Equal rows (x, y) are one observation with their weights
+    added, left out together, so that a weight of 2 is the row twice here too.
 
     Parameters
     ----------
@@ -60,12 +65,8 @@ class KernelRidgeCV(_RidgeBase):
     """
 
     _parameter_constraints = {
+        **CONSTRAINTS,
         "alphas": ["array-like"],
-        "kernel": [str, callable, object],
-        "gamma": [object],
-        "degree": [object],
-        "coef0": [object],
-        "kernel_params": [dict, None],
         "fit_intercept": ["boolean"],
         "scoring": [StrOptions({"loo", "gcv"})],
         "alpha_per_target": ["boolean"],
@@ -73,9 +74,6 @@ class KernelRidgeCV(_RidgeBase):
         "tune_rows": [Interval(Integral, 2, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
-        "engine": [object],
-        "memory": [object],
-        "indefinite": [StrOptions({"raise", "warn", *REPAIRS})],
     }
 
     def __init__(self, alphas=(1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0), *, kernel="rbf", gamma=None, degree=3, coef0=1,
@@ -103,41 +101,52 @@ class KernelRidgeCV(_RidgeBase):
         self._validate_params()
         _forget(self)
         X, y, w = self._validated_training(X, y, sample_weight, multi_output=True, y_numeric=True)
-        Y = self._columns(np.asarray(y, dtype=_target_dtype(X, y)))
         alphas = _checked_alphas(self.alphas)
-        n = validate.n_rows(X)
-        plan = ridge_plan(n, X.shape[1] if getattr(X, "ndim", 1) == 2 else 1, Y.dtype, "exact", np.inf, self.memory)
-        logger.info("KernelRidgeCV: %s", plan)
+        width = X.shape[1] if getattr(X, "ndim", 1) == 2 else 1
+        logger.info("KernelRidgeCV: %s", path_plan(validate.n_rows(X), width, np.float64, self.memory))
+        X, y, w = self._merged(X, y, w)
+        _require_two(validate.n_rows(X))
+        Y, scale = _targets(X, y)
         K = self._training_gram(X, w)
         if self.tune is not None:
-            K, alphas = self._tuned(K, X, Y, w, alphas)
-        repaired = self._definite(K)
+            K, alphas = self._tuned(K, X, Y, w, alphas, scale)
+        fixed = self._definite(K)
         root = None if w is None else np.sqrt(w)
-        path = ridge_path(K.dense() if repaired is None else repaired.copy(), Y, root, self.fit_intercept)
-        self._choose(path, alphas, single=np.ndim(y) == 1)
-        solution = path.solve(self.alpha_)
-        operator = K if repaired is None else repaired
-        residual = relative_residual(operator, Y, solution, self.alpha_, root)
-        self._remember(X, np.asarray(y), w, K)
-        self._store(
-            RidgeSolution(solution.coefficients.astype(Y.dtype), solution.intercept, solution.status, residual, 1, 0.0),
-            np.ndim(y) == 1,
-        )
+        try:
+            solution = self._along_path(K, fixed, Y, root, alphas, scale, single=np.ndim(y) == 1)
+        except NotPSDError as error:
+            if fixed is not None or self.indefinite == "raise":
+                raise
+            fixed = self._repaired(K, f"every alpha was refused: {error}", "clip")
+            solution = self._along_path(K, fixed, Y, root, alphas, scale, single=np.ndim(y) == 1)
+        self._remember(X, y, w, K, np.asarray(self.alpha_, np.float64), fixed)
+        self._store(_repaired_solution(solution, fixed), scale, single=np.ndim(y) == 1)
         self.solver_used_ = "path"
         return self
 
-    def _choose(self, path, alphas, single):
+    def _along_path(self, K, fixed, Y, root, alphas, scale, single):
+        """Solution at the best alpha, its residual recomputed with the Gram itself."""
+        K = K if fixed is None else GivenGram(fixed.matrix)
+        path = ridge_path(K.dense(), Y, root, self.fit_intercept)
+        self._choose(path, alphas, scale, single)
+        found = path.solve(self.alpha_)
+        residual = relative_residual(K, Y, found, self.alpha_, root)
+        return replace(found, coefficients=found.coefficients.astype(Y.dtype), certificate=residual)
+
+    def _choose(self, path, alphas, scale, single):
         """Best alpha by the mean error over the targets, or for each target."""
+        alphas = _usable(path, alphas)
         loo = np.array([_weighted_mean_square(path.residuals(a), path.roots) for a in alphas])
         scores = loo if self.scoring == "loo" else np.array([path.gcv(a) for a in alphas])
         pooled = scores if self.alpha_per_target else scores.mean(axis=1)
         best = np.argmin(pooled, axis=0)
+        error = np.mean(loo[best, np.arange(loo.shape[1])] if self.alpha_per_target else loo[best])
         self.alphas_ = alphas
-        self.scores_ = scores[:, 0] if single else scores
+        self.scores_ = (scores[:, 0] if single else scores) * scale**2
         self.alpha_ = alphas[best] if self.alpha_per_target and not single else float(alphas[np.atleast_1d(best)[0]])
-        self.loo_error_ = float(np.mean(loo[best, np.arange(loo.shape[1])] if self.alpha_per_target else loo[best]))
+        self.loo_error_ = float(error * scale**2)
 
-    def _tuned(self, K, X, Y, w, alphas):
+    def _tuned(self, K, X, Y, w, alphas, scale):
         """Tuned Gram and the alphas to try with it: the tuned one and, if only a part of the rows was used, its neighbours."""
         if self._precomputed:
             raise ValueError('tune needs a kernel with parameters; kernel="precomputed" has none')
@@ -149,25 +158,48 @@ class KernelRidgeCV(_RidgeBase):
         root = None if w is None else np.sqrt(w[index])
         start = self._start_alpha(part, targets, root, alphas)
         names = None if isinstance(self.tune, str) else list(self.tune)
-        self.tuning_ = tune_loo(self.kernel_, part, targets, start, names, root_weight=root, intercept=self.fit_intercept,
-                                engine=self.engine, memory=self.memory, max_iter=self.max_iter)  # fmt: skip
+        found = tune_loo(self.kernel_, part, targets, start, names, root_weight=root, intercept=self.fit_intercept,
+                         engine=self.engine, memory=self.memory, max_iter=self.max_iter)  # fmt: skip
+        errors = [e * scale**2 for e in found.trace]
+        self.tuning_ = replace(found, error=found.error * scale**2, trace=errors)
         self.kernel_ = self.tuning_.kernel
-        from mercer.gram import gram
-
         tuned = gram(self.kernel_, X, engine=self.engine, memory=self.memory, validated=True)
         spread = [1.0] if len(index) == n else 10.0 ** np.linspace(-1, 0.5, 7)
         return tuned, self.tuning_.alpha * np.asarray(spread)
 
     def _start_alpha(self, X, Y, root, alphas):
-        from mercer.gram import gram
-
         K = gram(self.kernel_, X, engine=self.engine, memory=self.memory, validated=True).dense().astype(np.float64)
         path = ridge_path(K, Y, root, self.fit_intercept)
+        alphas = _usable(path, alphas)
         errors = [_weighted_mean_square(path.residuals(a), path.roots).mean() for a in alphas]
         return float(alphas[int(np.argmin(errors))])
 
-    def _alphas(self):
-        return np.asarray(self.alpha_, np.float64)
+
+def _usable(path, alphas):
+    """The alphas that make the Gram positive definite: an indefinite one, or one far larger than alpha, refuses some."""
+    usable, refused = [], None
+    for a in alphas:
+        try:
+            path.at(a)
+            usable.append(a)
+        except NotPSDError as error:
+            refused = error
+    if not usable:
+        usable = [_raised_alpha(path, refused)]
+    if refused is not None:
+        said = f"{refused}; tried were {', '.join(f'{a:.3g}' for a in usable)}"
+        warnings.warn(said, NumericalWarning, stacklevel=5)
+    return np.array(usable)
+
+
+def _raised_alpha(path, refused):
+    """The smallest alpha of the Cholesky ladder that will do where all the user's drown in rounding."""
+    for jitter in JITTERS["d"]:
+        try:
+            return path.at(jitter * path.mean_diagonal).alpha
+        except NotPSDError:
+            continue
+    raise refused
 
 
 def _weighted_mean_square(residuals, roots):
@@ -176,7 +208,10 @@ def _weighted_mean_square(residuals, roots):
 
 
 def _checked_alphas(alphas):
-    a = np.asarray(alphas, dtype=np.float64).ravel()
+    try:
+        a = np.asarray(alphas, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise ValueError(f"alphas={alphas!r} must hold numbers") from None
     if a.size == 0 or not np.isfinite(a).all() or (a <= 0).any():
         raise ValueError(f"alphas={alphas!r} must be positive finite numbers")
     return a

@@ -48,6 +48,11 @@ class _Chart:
         )
         return [(z - _SPAN, z + _SPAN) if f else (None, None) for z, f in zip(self.start, free, strict=True)]
 
+    def ties(self):
+        """Matrix (len(z), parameters) that moves all entries of a parameter together."""
+        sizes = [*(int(np.prod(s)) for s in self.shapes), 1]
+        return np.repeat(np.eye(len(sizes)), sizes, axis=0)
+
     def _cut(self, z):
         sizes = [int(np.prod(s)) for s in self.shapes]
         return (
@@ -96,11 +101,26 @@ def tune_loo(
         error, W, by_alpha = loo_gradient(K.dense().astype(np.float64), Y, float(np.exp(z[-1])), root_weight, intercept)
         trace.append(error)
         logger.debug("leave-one-out error %.6g at %s, alpha %.3g", error, K.kernel, np.exp(z[-1]))
-        error = max(error, np.finfo(float).tiny)
+        error += np.finfo(float).eps ** 2  # targets have magnitude one: below this the logarithm is of rounding
         return np.log(error), chart.gradient(z, K.pullback(W), by_alpha) / error
 
-    found = minimize(
-        objective, chart.start, jac=True, method="L-BFGS-B", bounds=chart.bounds(), options={"maxiter": int(max_iter)}
-    )
+    start, bounds = chart.start, chart.bounds()
+    if any(chart.shapes):  # a lengthscale for each column: all together first, for one by one the error has poor minima
+        start = _minimum_of_ties(objective, chart.ties(), start, bounds, max_iter)
+    found = _minimum(objective, start, bounds, max_iter)
     return Tuning(chart.kernel_at(found.x), float(np.exp(found.x[-1])), float(np.exp(found.fun)), len(trace), bool(found.success),
                   str(found.message), trace)  # fmt: skip
+
+
+def _minimum(objective, start, bounds, max_iter):
+    return minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": int(max_iter)})
+
+
+def _minimum_of_ties(objective, ties, start, bounds, max_iter):
+    def tied(t):
+        value, gradient = objective(start + ties @ t)
+        return value, ties.T @ gradient
+
+    shared = [bounds[i] for i in ties.argmax(axis=0)]
+    free = [(None, None) if low is None else (-_SPAN, _SPAN) for low, _ in shared]
+    return start + ties @ _minimum(tied, np.zeros(ties.shape[1]), free, max_iter).x

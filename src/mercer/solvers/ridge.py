@@ -12,6 +12,7 @@ import numpy as np
 
 from mercer.errors import NanError, NotPSDError
 from mercer.linalg import BandForm, Factor, Solution, Status, band_form, conjugate_gradient, safe_cholesky
+from mercer.linalg.inplace import product, subtract_product
 
 __all__ = [
     "PathPoint",
@@ -196,6 +197,11 @@ class RidgePath:
             self.known[alpha] = self._point(float(alpha))
         return self.known[alpha]
 
+    @property
+    def mean_diagonal(self) -> float:
+        """Mean of the diagonal of the scaled Gram."""
+        return float(sum(np.trace(b) for b in self.form.diagonal) / len(self.roots))
+
     def _point(self, alpha):
         try:
             shifted = self.form.shifted(alpha)
@@ -248,7 +254,7 @@ class PathPoint:
     @property
     def gcv(self) -> np.ndarray:
         """n ||r||^2 / (n - tr H)^2 of each target, with r = alpha c and n - tr H = alpha tr C. Golub, Heath & Wahba (1979)."""
-        return len(self.c) * (self.c**2).sum(axis=0) / self.diagonal.sum() ** 2
+        return len(self.c) * ((self.c / self.diagonal.sum()) ** 2).sum(axis=0)
 
     @property
     def degrees_of_freedom(self) -> float:
@@ -284,28 +290,17 @@ def loo_gradient(K: np.ndarray, Y, alpha: float, root_weight=None, intercept=Fal
     s = _roots(root_weight, len(Y))
     total = float((s**2).sum()) * Y.shape[1]
     _scale_in_place(K, s)
-    C = _inverse(safe_cholesky(K, shift=alpha, overwrite=True, warn=False))
+    C = safe_cholesky(K, shift=alpha, overwrite=True, warn=False).inverse()
     if intercept:
-        u = C @ s
+        u = product(C, s[None])[:, 0]
         C -= np.outer(u, u) / (u @ s)
-    A = C @ (s[:, None] * (Y - _centre(Y, s, intercept)))
+    right = s[:, None] * (Y - _centre(Y, s, intercept))
+    A = product(C, np.ascontiguousarray(right.T))
     diagonal = np.diagonal(C).copy()
     E = A / diagonal[:, None]  # s_i times the residual: its square is weighted
     V = 2.0 * E / diagonal[:, None] / total
     h = (V * A / diagonal[:, None]).sum(axis=1)
-    W = (C * h) @ C
-    W -= (C @ V) @ A.T
+    W = product(C * h, C)  # C is symmetric
+    subtract_product(product(C, np.ascontiguousarray(V.T)), A, W)
     W = (W + W.T) / 2
     return float((E**2).sum() / total), W * s[:, None] * s, float(np.trace(W))
-
-
-def _inverse(factor):
-    from scipy.linalg.lapack import dpotri
-
-    C, failed = dpotri(factor.array.T, lower=0, overwrite_c=1)  # the transpose of a C array is Fortran-ordered: no copy
-    if failed:
-        raise np.linalg.LinAlgError("the triangular factor is singular")
-    # dpotri fills the upper triangle of its (Fortran) argument, the lower one of the C array.
-    C = np.asarray(C.T)
-    C = np.tril(C)
-    return C + np.tril(C, -1).T

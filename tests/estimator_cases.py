@@ -1,0 +1,179 @@
+"""Estimators to try, the data that suit them, and estimators with one lie each, which the contract's checks must reject."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from mercer import KernelRidge, KernelRidgeCV
+from mercer.kernels import RBF, Linear, Matern, Polynomial
+
+N, D = 40, 3
+
+
+@dataclass(frozen=True)
+class EstimatorCase:
+    estimator: BaseEstimator
+
+    def __str__(self):
+        return " ".join(repr(self.estimator).split())
+
+    @property
+    def precomputed(self):
+        return self.estimator.kernel == "precomputed" if isinstance(self.estimator.kernel, str) else False
+
+    def rows(self, X):
+        """X, or its Gram matrix where the estimator wants one."""
+        return RBF(1.5)(X) if self.precomputed else X
+
+    def test_rows(self, T, X):
+        return RBF(1.5)(T, X) if self.precomputed else T
+
+
+def cases(*estimators):
+    return [EstimatorCase(e) for e in estimators]
+
+
+#: Several of every registered class: kernels by word and by object, intercepts, precomputed Grams, every solver.
+ESTIMATOR_CASES = cases(
+    KernelRidge(),
+    KernelRidge(kernel="rbf"),
+    KernelRidge(kernel="poly", degree=2, gamma=0.5),
+    KernelRidge(kernel=2 * RBF(0.7) + Linear(), fit_intercept=True),
+    KernelRidge(kernel=Matern(1.5, lengthscale="scale"), alpha=0.1, fit_intercept=True),
+    KernelRidge(kernel="precomputed"),
+    KernelRidge(kernel="precomputed", fit_intercept=True),
+    KernelRidge(kernel="rbf", solver="exact", alpha=0.1),
+    KernelRidge(kernel="rbf", solver="cg"),
+    KernelRidge(kernel=RBF(1.3), solver="cg", fit_intercept=True, alpha=0.5),
+    KernelRidge(solver="primal"),
+    KernelRidge(kernel=Polynomial(2), solver="primal", fit_intercept=True, alpha=0.1),
+    KernelRidge(kernel="laplacian", engine="reference", memory="1GB"),
+    KernelRidgeCV(),
+    KernelRidgeCV(kernel=RBF(1.2), fit_intercept=True),
+    KernelRidgeCV(kernel="linear", scoring="gcv", alpha_per_target=True),
+    KernelRidgeCV(kernel="precomputed", alphas=[0.1, 1.0]),
+    KernelRidgeCV(kernel=RBF(), tune="all", fit_intercept=True, max_iter=5),
+)
+
+
+def regression(n=N, d=D, seed=0):
+    """Seeded rows and targets, read-only."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    y = np.sin(2 * X[:, 0]) + X[:, -1] + 0.05 * rng.standard_normal(n)
+    X.setflags(write=False)
+    y.setflags(write=False)
+    return X, y
+
+
+# ------------------------------------------------------------------------------------------------ wrong ones
+class Honest(RegressorMixin, BaseEstimator):
+    """Mean of the targets, and the first column: as small as an estimator can be."""
+
+    def __init__(self, kernel="rbf"):
+        self.kernel = kernel
+
+    def fit(self, X, y, sample_weight=None):
+        X, y = np.asarray(X), np.asarray(y)
+        self.mean_, self.n_features_in_ = y.mean(axis=0), X.shape[1]
+        self.solver_used_ = "mean"
+        return self
+
+    def predict(self, X):
+        return np.asarray(X)[:, 0] + self.mean_
+
+
+class ForgetsPickle(Honest):
+    def __getstate__(self):
+        return {**self.__dict__, "mean_": 0.0}
+
+
+class PicklesGram(Honest):
+    def fit(self, X, y, sample_weight=None):
+        self.K_ = np.asarray(X) @ np.asarray(X).T
+        return super().fit(X, y)
+
+
+class KeepsRows(Honest):
+    def fit(self, X, y, sample_weight=None):
+        self.X_fit_ = X
+        return super().fit(X, y)
+
+    def predict(self, X):
+        return super().predict(X) + self.X_fit_[0, 0]
+
+
+class ChangesRows(Honest):
+    def fit(self, X, y, sample_weight=None):
+        X[0, 0] += 1.0
+        return super().fit(X, y)
+
+
+class ChangesRowsAtPredict(Honest):
+    def predict(self, X):
+        X[0, 0] += 1.0
+        return super().predict(X)
+
+
+class Remembers(Honest):
+    def fit(self, X, y, sample_weight=None):
+        if len(y) > 30:
+            self.large_ = True
+        return super().fit(X, y)
+
+
+class WritesAtPredict(Honest):
+    def predict(self, X):
+        self.last_ = len(X)
+        return super().predict(X)
+
+
+class FollowsParameters(Honest):
+    def predict(self, X):
+        return super().predict(X) + len(str(self.kernel))
+
+
+class SwallowsNan(Honest):
+    """Accepts anything."""
+
+
+class ClaimsOutput(Honest):
+    def set_output(self, *, transform=None):
+        return self
+
+
+class Nameless(Honest):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y)
+        del self.n_features_in_
+        return self
+
+
+class HalfFitted(Honest):
+    def fit(self, X, y, sample_weight=None):
+        self.kernel_ = self.kernel
+        if not np.isfinite(np.asarray(y, float)).all():
+            raise ValueError("y holds NaN")
+        return super().fit(X, y)
+
+
+class IgnoresWeights(Honest):
+    """Its signature has weights, its fit has not."""
+
+
+class RefusesSparse(Honest):
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(np.asarray(X, float), y)
+
+
+class Misnamed(Honest):
+    def __repr__(self):
+        return "KernelRidge()"
+
+
+class ReadsLayout(Honest):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y)
+        self.mean_ = self.mean_ + np.asarray(X).strides[0]
+        return self
