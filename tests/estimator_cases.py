@@ -40,7 +40,7 @@ ESTIMATOR_CASES = cases(
     KernelRidge(kernel="rbf"),
     KernelRidge(kernel="poly", degree=2, gamma=0.5),
     KernelRidge(kernel=2 * RBF(0.7) + Linear(), fit_intercept=True),
-    KernelRidge(kernel=Matern(1.5, lengthscale="scale"), alpha=0.1, fit_intercept=True),
+    KernelRidge(kernel=Matern(1.5, lengthscale="median"), alpha=0.1, fit_intercept=True),
     KernelRidge(kernel="precomputed"),
     KernelRidge(kernel="precomputed", fit_intercept=True),
     KernelRidge(kernel="rbf", solver="exact", alpha=0.1),

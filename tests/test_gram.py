@@ -13,7 +13,8 @@ import threadpoolctl
 
 import mercer
 from cases import close, error_of
-from mercer.engines import CpuEngine, Engine, ReferenceEngine, threads
+from mercer import threads
+from mercer.engines import CpuEngine, Engine, ReferenceEngine
 from mercer.errors import KernelOutputError, MemoryBudgetError, NanError, NotSymmetricError
 from mercer.gram import Diagonal, GivenGram, gram, prepared_gram
 from mercer.kernels import RBF, Blockwise, Linear, Polynomial, White

@@ -18,6 +18,7 @@ from mercer.errors import KernelOutputError
 __all__ = [
     "Table",
     "canonical",
+    "distinct",
     "memory_bytes",
     "merged",
     "n_rows",
@@ -372,6 +373,13 @@ def merged(X, y, weight):
         return X, y, weight, np.arange(len(group))
     index = np.unique(group, return_index=True)[1]
     return take(X, index), y[index], np.bincount(group, weights=w), index
+
+
+def distinct(X):
+    """Different rows of an array, in an order that depends on their content alone (sparse rows: on first appearance)."""
+    if not sp.issparse(X):
+        return np.unique(X, axis=0)
+    return X[list({key: i for i, key in reversed(list(enumerate(_row_keys(X))))}.values())[::-1]]
 
 
 def _row_keys(X):

@@ -13,9 +13,9 @@ from mercer import expr
 from mercer.engines import columns
 from mercer.engines.base import Engine
 from mercer.engines.prepare import external_tile
-from mercer.engines.threads import map_tiles
 from mercer.kernels.statistics import ColumnStatistic, External, Inner, SameRow, SquaredDistance
 from mercer.registry import register_engine
+from mercer.threads import map_tiles
 
 __all__ = ["CpuEngine"]
 
@@ -50,7 +50,7 @@ class CpuEngine(Engine):
     """Tiles by BLAS and Numba on all threads that the BLAS limit allows."""
 
     name = "cpu"
-    tile_shape = (256, 1024)
+    tile_shape = (512, 1024)
 
     def each(self, job, count):
         return map_tiles(job, count, self.threads)

@@ -13,7 +13,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
-from mercer.engines.threads import thread_count
 from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
@@ -23,6 +22,7 @@ from mercer.kernels import White
 from mercer.linalg import Status, safe_cholesky
 from mercer.registry import register_estimator
 from mercer.solvers import leave_one_out, solve_ridge, solve_ridge_cg, solve_ridge_primal
+from mercer.threads import thread_count
 
 __all__ = ["KernelRidge"]
 

@@ -3,12 +3,12 @@
 import numpy as np
 
 from mercer.engines import Prepared, get_engine
-from mercer.engines.threads import thread_count
 from mercer.errors import NanError
 from mercer.gram import plan as planning
 from mercer.gram.operators import Operator
 from mercer.kernels.base import Kernel, require_differentiable_inputs
 from mercer.kernels.trace import lower
+from mercer.threads import thread_count
 
 __all__ = ["Gram", "gram", "prepared_gram"]
 

@@ -47,7 +47,11 @@ def spread(X, weight=None) -> float:
 
 
 def _median_distance(X):
-    """Median Euclidean distance of distinct rows, on at most a thousand evenly spaced ones; 1 if all are equal."""
+    """Median Euclidean distance of distinct rows, so that weights mean repetition; at most a thousand evenly spaced ones.
+
+    1 if all rows are equal.
+    """
+    X = validate.distinct(X)
     n = X.shape[0]
     X = X[np.linspace(0, n - 1, min(n, _MEDIAN_ROWS)).round().astype(int)]
     if sp.issparse(X):

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mercer.linalg.inplace import product, reflectors, subtract_from, subtract_mixed, symmetric_product
+from mercer.threads import map_tiles
+
 __all__ = ["BandForm", "band_form"]
 
 WIDTH = 64
@@ -37,58 +40,58 @@ class BandForm:
 
 
 def band_form(K: np.ndarray, width: int = WIDTH) -> BandForm:
-    """Reduce a symmetric matrix, which is overwritten. Each panel is cleared below the band by a block reflector I - V T V^T."""
+    """Reduce a symmetric matrix, which is overwritten; only its lower triangle is read.
+
+    Each panel is cleared below the band by a block reflector I - V T V^T.
+    """
     n = len(K)
     starts = list(range(0, n, width))
-    reflectors = []
+    found, below = [], []
     for start in starts[:-1]:
         stop = start + width
-        panel = K[stop:, start:stop]
-        V, T, R = _block_reflector(panel)
-        panel[...] = 0.0
-        panel[: len(R)] = R
-        K[start:stop, stop:] = panel.T
+        V, T, R = _block_reflector(K[stop:, start:stop])
+        below.append(R[: min(width, n - stop)])
         _two_sided(K[stop:, stop:], V, T)
-        reflectors.append((stop, V, T))
-    diagonal = [K[s : s + width, s : s + width].copy() for s in starts]
-    below = [K[s + width : s + 2 * width, s : s + width].copy() for s in starts[:-1]]
-    return BandForm(_accumulate(K, reflectors), diagonal, below)
+        found.append((stop, V, T))
+    diagonal = [_symmetric(K[s : s + width, s : s + width]) for s in starts]
+    return BandForm(_accumulate(K, found), diagonal, below)
+
+
+def _symmetric(lower):
+    L = np.tril(lower)
+    return L + np.tril(L, -1).T
 
 
 def _block_reflector(panel):
     """V (m, b) unit lower trapezoidal, T (b, b) upper triangular and R with (I - V T V^T)^T panel = [R; 0]."""
-    packed, tau = np.linalg.qr(panel, mode="raw")
-    packed, b = packed.T, len(tau)
-    V = np.tril(packed[:, :b], -1)
+    packed, tau = reflectors(panel)
+    b = len(tau)
+    V = np.ascontiguousarray(np.tril(packed[:, :b], -1))
     V[np.arange(b), np.arange(b)] = 1.0
-    R = np.triu(packed[:b])
     T = np.zeros((b, b))
-    products = V.T @ V
+    products = product(V, V, transpose_a=True)
     for j in range(b):  # Schreiber & Van Loan (1989)
         T[j, j] = tau[j]
         T[:j, j] = -tau[j] * (T[:j, :j] @ products[:j, j])
-    return V, T, R
+    return V, T, np.triu(packed[:b])
 
 
 def _two_sided(A, V, T):
-    """A <- (I - V T V^T)^T A (I - V T V^T) as a symmetric update of rank 2b: A - V W^T - W V^T."""
-    W = A @ (V @ T)
-    W -= 0.5 * V @ (T.T @ (V.T @ W))
-    left, right = np.hstack([V, W]), np.hstack([W, V]).T
-    for i in range(0, len(A), STRIP):  # the whole product would be a second matrix
-        A[i : i + STRIP] -= left[i : i + STRIP] @ right
+    """A <- (I - V T V^T)^T A (I - V T V^T) as a symmetric update of rank 2b: A - V W^T - W V^T, in the lower triangle."""
+    VT = product(V, T)
+    W = symmetric_product(A, VT)
+    subtract_from(W, V, 0.5 * product(VT, W, transpose_a=True))
+    subtract_mixed(V, W, A)
 
 
-def _accumulate(K, reflectors):
+def _accumulate(K, found):
     """Q = product of the reflectors, built backwards so that each touches only what is not the identity yet."""
     n = len(K)
     K[...] = 0.0
     K[np.arange(n), np.arange(n)] = 1.0
-    for stop, V, T in reversed(reflectors):
+    for stop, V, T in reversed(found):
         block = K[stop:, stop:]
-        left, right = V @ T, V.T @ block
-        for i in range(0, len(block), STRIP):
-            block[i : i + STRIP] -= left[i : i + STRIP] @ right
+        subtract_from(block, product(V, T), product(V, block, transpose_a=True))
     return K
 
 
@@ -135,21 +138,24 @@ class ShiftedBand:
         """(K + alpha I)^-1 B for B (n, p)."""
         return self.form.Q @ self._backward(self._forward(self.form.Q.T @ B))
 
-    def diag_inverse(self, step: int = 1024) -> np.ndarray:
-        """Diagonal of (K + alpha I)^-1: squared column norms of L^-1 Q^T, in strips of rows of Q."""
-        out = np.empty(len(self.form.Q))
-        inverses = [
-            np.linalg.inv(c) for c in self.corners
-        ]  # small blocks of a well-conditioned shift: products beat substitution
-        for i in range(0, len(out), step):
-            out[i : i + step] = self._squared_norms(self.form.Q[i : i + step].T, inverses)
-        return out
+    def diag_inverse(self, step: int = STRIP) -> np.ndarray:
+        """Diagonal of (K + alpha I)^-1: squared row norms of Q L^-T, in strips of rows over the threads."""
+        Q, pairs = self.form.Q, self._recurrence()
+        strips = range(0, len(Q), step)
+        parts = map_tiles(lambda i: _squared_norms(Q[strips[i] : strips[i] + step], pairs), len(strips))
+        return np.concatenate(list(parts))
 
-    def _squared_norms(self, Y, inverses):
-        total, start, above = 0.0, 0, None
-        for k, inverse in enumerate(inverses):
-            right = Y[start : start + len(inverse)]
-            above = inverse @ (right if above is None else right - self.sides[k - 1] @ above)
-            total = total + np.einsum("ij,ij->j", above, above)
-            start += len(inverse)
-        return total
+    def _recurrence(self):
+        """Matrices of z_k = q_k E_k - z_(k-1) G_k: small well-conditioned blocks, whose products beat substitution."""
+        inverses = [np.linalg.inv(c).T for c in self.corners]
+        return [(E, self.sides[k - 1].T @ E if k else None) for k, E in enumerate(inverses)]
+
+
+def _squared_norms(rows, pairs):
+    total, start, z = np.zeros(len(rows)), 0, None
+    for E, G in pairs:
+        new = rows[:, start : start + len(E)] @ E
+        z = new if z is None else new - z @ G
+        total += np.einsum("ij,ij->i", z, z)
+        start += len(E)
+    return total

@@ -8,7 +8,7 @@ import numpy as np
 from mercer.linalg.inplace import invert_block, solve_rows
 from mercer.linalg.waiting import run_interruptibly, seconds_for_solve
 
-__all__ = ["Factor"]
+__all__ = ["Factor", "multiply_upper"]
 
 PANEL = 256
 
@@ -72,15 +72,7 @@ class Factor:
 
     def multiply(self, B: np.ndarray) -> np.ndarray:
         """K B without the jitter, from the triangle that the factorisation left alone: for residuals when K was overwritten."""
-        B = self._right_hand_side(B)
-        result = (self.diagonal * B.T).T.astype(self.array.dtype)
-        for start in range(0, self.n, PANEL):
-            stop = min(start + PANEL, self.n)
-            corner = np.triu(self.array[start:stop, start:stop], 1)
-            right = self.array[start:stop, stop:]
-            result[start:stop] += corner @ B[start:stop] + corner.T @ B[start:stop] + right @ B[stop:]
-            result[stop:] += right.T @ B[start:stop]
-        return result
+        return multiply_upper(self.array, self.diagonal, self._right_hand_side(B))
 
     def _substitute(self, B, order):
         B = self._right_hand_side(B)
@@ -95,3 +87,16 @@ class Factor:
         if B.ndim not in (1, 2) or len(B) != self.n:
             raise ValueError(f"expected a right-hand side of {self.n} rows, got shape {B.shape}")
         return B
+
+
+def multiply_upper(K: np.ndarray, diagonal: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Product with the symmetric matrix that has this diagonal and the strict upper triangle of K."""
+    n = len(K)
+    result = (diagonal * B.T).T.astype(K.dtype)
+    for start in range(0, n, PANEL):
+        stop = min(start + PANEL, n)
+        corner = np.triu(K[start:stop, start:stop], 1)
+        right = K[start:stop, stop:]
+        result[start:stop] += corner @ B[start:stop] + corner.T @ B[start:stop] + right @ B[stop:]
+        result[stop:] += right.T @ B[start:stop]
+    return result

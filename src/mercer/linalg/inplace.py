@@ -16,7 +16,8 @@ from functools import cache
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
-__all__ = ["factor_block", "invert_block", "product", "solve_rows", "subtract_product", "subtract_square"]
+__all__ = ["factor_block", "invert_block", "product", "reflectors", "solve_rows", "subtract_from", "subtract_mixed",
+           "subtract_product", "subtract_square", "symmetric_product"]  # fmt: skip
 
 _CAPSULE_NAME = ctypes.pythonapi.PyCapsule_GetName
 _CAPSULE_NAME.restype, _CAPSULE_NAME.argtypes = ctypes.c_char_p, [ctypes.py_object]
@@ -39,11 +40,26 @@ def invert_block(A: np.ndarray) -> None:
         raise np.linalg.LinAlgError(f"the triangular factor has a zero in row {info.value}")
 
 
-def product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """A B^T by the same thread pool as the factorisations."""
-    out = np.zeros((len(A), len(B)), A.dtype)
-    subtract_product(A, B, out)
-    return np.negative(out, out=out)
+def product(A: np.ndarray, B: np.ndarray, *, transpose_a: bool = False) -> np.ndarray:
+    """A B, or A^T B, by the same thread pool as the factorisations."""
+    m = A.shape[1] if transpose_a else A.shape[0]
+    out = np.empty((m, B.shape[1]), A.dtype)
+    _multiply(out, A, B, 1, 0, transpose_a, False)
+    return out
+
+
+def subtract_from(C: np.ndarray, A: np.ndarray, B: np.ndarray) -> None:
+    """C -= A B."""
+    _multiply(C, A, B, -1, 1, False, False)
+
+
+def _multiply(C, A, B, alpha, beta, transpose_a, transpose_b):
+    """C = alpha op(A) op(B) + beta C: Fortran sees C^T = op(B)^T op(A)^T."""
+    m, n = C.shape
+    k = A.shape[0] if transpose_a else A.shape[1]
+    gemm, first, last = _routine("gemm", A), _real(alpha, A), _real(beta, A)
+    gemm(b"T" if transpose_b else b"N", b"T" if transpose_a else b"N", _int(n), _int(m), _int(k), first,
+         B.ctypes.data, _leading(B), A.ctypes.data, _leading(A), last, C.ctypes.data, _leading(C))  # fmt: skip
 
 
 def subtract_square(A: np.ndarray, C: np.ndarray) -> None:
@@ -55,10 +71,35 @@ def subtract_square(A: np.ndarray, C: np.ndarray) -> None:
 
 def subtract_product(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
     """C -= A B^T."""
-    (m, k), n = A.shape, len(B)
-    gemm, minus, one = _routine("gemm", A), _real(-1, A), _real(1, A)
-    gemm(b"T", b"N", _int(n), _int(m), _int(k), minus, B.ctypes.data, _leading(B), A.ctypes.data, _leading(A),
-         one, C.ctypes.data, _leading(C))  # fmt: skip
+    _multiply(C, A, B, -1, 1, False, True)
+
+
+def subtract_mixed(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
+    """Lower triangle of C -= A B^T + B A^T."""
+    n, k = A.shape
+    syr2k, minus, one = _routine("syr2k", A), _real(-1, A), _real(1, A)
+    syr2k(b"U", b"T", _int(n), _int(k), minus, A.ctypes.data, _leading(A), B.ctypes.data, _leading(B),
+          one, C.ctypes.data, _leading(C))  # fmt: skip
+
+
+def symmetric_product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """A B for a symmetric A of which only the lower triangle is read."""
+    n, k = B.shape
+    out = np.empty((n, k), A.dtype)
+    symm, one, zero = _routine("symm", A), _real(1, A), _real(0, A)
+    symm(b"R", b"U", _int(k), _int(n), one, A.ctypes.data, _leading(A), B.ctypes.data, _leading(B),
+         zero, out.ctypes.data, _leading(out))  # fmt: skip
+    return out
+
+
+def reflectors(panel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """QR of a panel in LAPACK's packed form: R above the diagonal, Householder vectors below it, and their factors tau."""
+    packed = np.array(panel, order="F")
+    m, n = packed.shape
+    tau, work, info = np.empty(min(m, n), packed.dtype), np.empty(64 * n, packed.dtype), ctypes.c_int(0)
+    _routine("geqrf", packed)(_int(m), _int(n), packed.ctypes.data, _int(max(m, 1)), tau.ctypes.data, work.ctypes.data,
+                              _int(len(work)), ctypes.byref(info))  # fmt: skip
+    return packed, tau
 
 
 def solve_rows(L: np.ndarray, B: np.ndarray, trans: bool = False) -> None:
@@ -86,7 +127,7 @@ def _routine(name, A):
 
 @cache
 def _load(name):
-    library = cython_lapack if name[1:] in ("potrf", "potri") else cython_blas
+    library = cython_lapack if name[1:] in ("geqrf", "potrf", "potri") else cython_blas
     capsule = library.__pyx_capi__[name]
     signature = _CAPSULE_NAME(capsule)  # "void (char *, int *, ...)": every argument is a pointer
     pointers = [ctypes.c_void_p] * (signature.count(b",") + 1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mercer.errors import NanError, NotPSDError
-from mercer.linalg import BandForm, Factor, Solution, Status, band_form, conjugate_gradient, safe_cholesky
+from mercer.linalg import BandForm, Factor, Solution, Status, band_form, conjugate_gradient, safe_cholesky, solve_mixed
 from mercer.linalg.inplace import product, subtract_product
 
 __all__ = [
@@ -53,11 +53,39 @@ def solve_ridge(K: np.ndarray, Y: np.ndarray, alpha, root_weight=None, intercept
     worst, jitter = 0.0, 0.0
     for i, columns in enumerate(groups):
         last = i == len(groups) - 1  # earlier ones must leave K for the next alpha
-        factor = safe_cholesky(K, shift=alphas[columns[0]], overwrite=last)
-        c, b, residual = _solve_factored(factor, Y[:, columns], s, intercept)
+        c, b, residual, added = _solve_one(K, Y[:, columns], alphas[columns[0]], s, intercept, last)
         coefficients[:, columns], offsets[columns] = s[:, None] * c, b
-        worst, jitter = max(worst, residual), max(jitter, factor.jitter)
+        worst, jitter = max(worst, residual), max(jitter, added)
     return RidgeSolution(coefficients, offsets, Status.CONVERGED, worst, len(groups), jitter)
+
+
+def _solve_one(K, Y, alpha, s, intercept, overwrite):
+    """(c, b, relative residual, jitter): a float32 factor refined to float64 where that is enough, else a float64 factor."""
+    found = _solve_mixed(K, Y, alpha, s, intercept) if overwrite else None
+    if found is not None:
+        return *found, 0.0
+    factor = safe_cholesky(K, shift=alpha, overwrite=overwrite)
+    return *_solve_factored(factor, Y, s, intercept), factor.jitter
+
+
+def _solve_mixed(K, Y, alpha, s, intercept):
+    b = _centre(Y, s, intercept)
+    right = s[:, None] * (Y - b)
+    found = solve_mixed(K, np.column_stack([right, s]) if intercept else right, alpha)
+    if found is None:
+        return None
+    c = found.value
+    if intercept:
+        u, c = c[:, -1:], c[:, :-1]
+        step = (s @ c) / (s @ u[:, 0])
+        b, c, right = b + step, c - u * step, right - np.outer(s, step)
+    return c, b, _relative(right - found.state @ c, right)
+
+
+def _relative(residual, right):
+    """Largest norm of a column of the residual relative to its right-hand side."""
+    size = np.linalg.norm(right, axis=0)
+    return float((np.linalg.norm(residual, axis=0) / np.where(size > 0, size, 1.0)).max(initial=0.0))
 
 
 def _roots(root_weight, n):
@@ -91,8 +119,7 @@ def _solve_factored(factor: Factor, Y, s, intercept):
     better = c + factor.solve(residual)
     if factor.jitter == 0.0:
         c, residual = better, right - factor.multiply(better)
-    size = np.linalg.norm(right, axis=0)
-    return c, b, float((np.linalg.norm(residual, axis=0) / np.where(size > 0, size, 1.0)).max(initial=0.0))
+    return c, b, _relative(residual, right)
 
 
 # ------------------------------------------------------------------------------------------------ iterations
@@ -292,15 +319,15 @@ def loo_gradient(K: np.ndarray, Y, alpha: float, root_weight=None, intercept=Fal
     _scale_in_place(K, s)
     C = safe_cholesky(K, shift=alpha, overwrite=True, warn=False).inverse()
     if intercept:
-        u = product(C, s[None])[:, 0]
+        u = product(C, s[:, None])[:, 0]
         C -= np.outer(u, u) / (u @ s)
     right = s[:, None] * (Y - _centre(Y, s, intercept))
-    A = product(C, np.ascontiguousarray(right.T))
+    A = product(C, right)
     diagonal = np.diagonal(C).copy()
     E = A / diagonal[:, None]  # s_i times the residual: its square is weighted
     V = 2.0 * E / diagonal[:, None] / total
     h = (V * A / diagonal[:, None]).sum(axis=1)
     W = product(C * h, C)  # C is symmetric
-    subtract_product(product(C, np.ascontiguousarray(V.T)), A, W)
+    subtract_product(product(C, V), A, W)
     W = (W + W.T) / 2
     return float((E**2).sum() / total), W * s[:, None] * s, float(np.trace(W))

@@ -6,7 +6,7 @@ own threads. BLAS limits are global to the process: the first to enter saves the
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
@@ -84,13 +84,18 @@ def _pool(threads):
         return _state["pools"][key]
 
 
-def map_tiles(job: Callable[[int], object], count: int, threads: int | None = None) -> Iterable:
-    """[job(0), ..., job(count - 1)] over the threads; Ctrl-C and errors stop it within one job. Nested use runs serially."""
-    with one_thread_blas() as available:
-        threads = min(threads or available, count)
-        if threads <= 1 or getattr(_inside, "busy", False):
+def map_tiles(job: Callable[[int], object], count: int, threads: int | None = None) -> list:
+    """[job(0), ..., job(count - 1)] over the threads; Ctrl-C and errors stop it within one job. Nested use runs serially.
+
+    The workers hold the BLAS limit, not the caller: an interrupt reaches only the main thread, and must not find it between
+    taking the limit and giving it back. So even one job of the main thread goes to a worker.
+    """
+    threads = max(1, min(threads or thread_count(), count))
+    nested = getattr(_inside, "busy", False)
+    if nested or (threads == 1 and threading.current_thread() is not threading.main_thread()):
+        with one_thread_blas():
             return [job(i) for i in range(count)]
-        return _run_parallel(job, count, threads)
+    return _run_parallel(job, count, threads)
 
 
 def _run_parallel(job, count, threads):
@@ -102,20 +107,22 @@ def _run_parallel(job, count, threads):
     def work():
         _inside.busy = True
         try:
-            while not stop.is_set():
-                with take:
-                    i = next(todo, None)
-                if i is None:
-                    return
-                results[i] = job(i)
+            with one_thread_blas():
+                while not stop.is_set():
+                    with take:
+                        i = next(todo, None)
+                    if i is None:
+                        return
+                    results[i] = job(i)
         except BaseException:
             stop.set()
             raise
         finally:
             _inside.busy = False
 
-    futures = [_pool(threads).submit(work) for _ in range(threads)]
+    futures = []
     try:
+        futures.extend(_pool(threads).submit(work) for _ in range(threads))
         wait(futures, return_when=FIRST_EXCEPTION)
     finally:
         stop.set()
