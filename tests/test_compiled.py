@@ -519,3 +519,23 @@ def test_no_function_assumes_finite_numbers():
         assert f.targetoptions["nogil"]
         assert f.targetoptions["error_model"] == "numpy"
         assert set(f.targetoptions["fastmath"]) <= c.REDUCTION
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_any_close_sees_pairs_that_are_near_and_not_the_same_object(dtype):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((9, 6)).astype(dtype)
+    B = np.vstack([A, rng.standard_normal((20, 6)).astype(dtype)])
+    tau = dtype(1e-3)
+
+    def close(A, B, rowid, colid, same):
+        return c.any_close(A @ B.T, (A**2).sum(1), (B**2).sum(1), rowid, colid, same, tau)
+
+    rows, columns = np.arange(9), np.arange(29)
+    assert not close(A, B[9:], rows, columns[9:], False)
+    assert close(A, B, rows, columns, False)  # equal rows, different objects
+    assert not close(A, B, rows, columns, True)  # each meets itself only
+    near = B.copy()
+    near[20] = A[3] * dtype(1.001)
+    assert close(A, near, rows, columns, True)
+    assert not close(A[:1], B[9:10], rows[:1], columns[9:10], True)

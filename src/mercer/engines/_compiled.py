@@ -617,6 +617,35 @@ def mirror_tile(K, i0, i1, j0, j1):
                         K[b, a] = K[a, b]
 
 
+@compiled(fastmath=REDUCTION)
+def _smallest_margin(x, y, g, keep, zero):
+    """Smallest of keep (x + y_j) - 2 g_j: below 0 where a squared distance is small against the norms."""
+    low = zero
+    for j in range(y.size):
+        low = min(low, keep * (x + y[j]) - (g[j] + g[j]))
+    return low
+
+
+@compiled
+def any_close(G, rowv, colv, rowid, colid, same, tau):
+    """Whether some pair of different objects has s = rowv[i] + colv[j] - 2 G[i, j] < tau (rowv[i] + colv[j]).
+
+    A scan that only reads: most tiles hold no such pair and go on to the quick passes.
+    """
+    zero = G.dtype.type(0)
+    keep = G.dtype.type(1) - G.dtype.type(tau)
+    low, high = _id_range(colid, same)
+    for i in range(G.shape[0]):
+        if _smallest_margin(rowv[i], colv, G[i], keep, zero) >= zero:
+            continue
+        if not low <= rowid[i] <= high:
+            return True
+        for j in range(colid.size):
+            if keep * (rowv[i] + colv[j]) - (G[i, j] + G[i, j]) < zero and colid[j] != rowid[i]:
+                return True
+    return False
+
+
 @compiled
 def _distance_row(g, x, y, tau, target):
     """Squared distances of one row from inner products; whether any of them lost too many digits to keep."""

@@ -241,7 +241,7 @@ class _Statistics:
         product = self._product(view, True)
         xn, yn = x.norms[view], y.norms[view]
         v = self._vectors(xn, yn)
-        if not self._needs_repair(view, xn, yn):
+        if not self._needs_repair(view, xn, yn, self._space[product]):
             return SQDIST, product, v, v
         self.repaired = True
         k = self._new()
@@ -256,11 +256,17 @@ class _Statistics:
         )
         return TILE, k, 0, 0
 
-    def _needs_repair(self, view, xn, yn):
-        """Kinked profiles look at the square root of a distance; smooth ones only mind errors large against 1."""
-        need = self.x.lowered.sensitivity[view]
-        bound = _ROUNDINGS * np.finfo(self.x.dtype).eps * (xn.max() + yn.max()) * need.scale
-        return need.kinked or bound > DISTANCE_TOLERANCE[self.x.dtype]
+    def _needs_repair(self, view, xn, yn, G):
+        """Kinked profiles look at the square root of a distance; smooth ones only mind errors large against 1. Even then only
+        tiles with a pair that is close against its norms need it."""
+        from mercer.engines import _compiled
+
+        need, dtype = self.x.lowered.sensitivity[view], self.x.dtype
+        bound = _ROUNDINGS * np.finfo(dtype).eps * (xn.max() + yn.max()) * need.scale
+        if not need.kinked and bound <= DISTANCE_TOLERANCE[dtype]:
+            return False
+        rows, columns = xn.astype(dtype), yn.astype(dtype)
+        return _compiled.any_close(G, rows, columns, self.x.index, self.y.index, self.same, _tau(dtype))
 
     def _column_statistic(self, payload):
         from mercer.engines import _compiled
