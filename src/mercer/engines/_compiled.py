@@ -617,13 +617,13 @@ def mirror_tile(K, i0, i1, j0, j1):
                         K[b, a] = K[a, b]
 
 
-@compiled(fastmath=REDUCTION)
-def _smallest_margin(x, y, g, keep, zero):
-    """Smallest of keep (x + y_j) - 2 g_j: below 0 where a squared distance is small against the norms."""
-    low = zero
+@compiled
+def _count_close(x, y, g, keep):
+    """How many j have keep (x + y_j) < 2 g_j. A count of comparisons is SIMD; a smallest value would mind NaN and is not."""
+    count = np.int32(0)
     for j in range(y.size):
-        low = min(low, keep * (x + y[j]) - (g[j] + g[j]))
-    return low
+        count += np.int32(keep * (x + y[j]) < g[j] + g[j])
+    return count
 
 
 @compiled
@@ -632,16 +632,15 @@ def any_close(G, rowv, colv, rowid, colid, same, tau):
 
     A scan that only reads: most tiles hold no such pair and go on to the quick passes.
     """
-    zero = G.dtype.type(0)
     keep = G.dtype.type(1) - G.dtype.type(tau)
     low, high = _id_range(colid, same)
     for i in range(G.shape[0]):
-        if _smallest_margin(rowv[i], colv, G[i], keep, zero) >= zero:
+        if _count_close(rowv[i], colv, G[i], keep) == 0:
             continue
         if not low <= rowid[i] <= high:
             return True
         for j in range(colid.size):
-            if keep * (rowv[i] + colv[j]) - (G[i, j] + G[i, j]) < zero and colid[j] != rowid[i]:
+            if keep * (rowv[i] + colv[j]) < G[i, j] + G[i, j] and colid[j] != rowid[i]:
                 return True
     return False
 
