@@ -13,6 +13,7 @@ result being expressions again) and lowered to a register program (:func:`compil
 import math
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -354,24 +355,33 @@ def gradient(e: Expr) -> dict[Expr, Expr]:
 class Program:
     """Register program: registers 0 ... len(leaves)-1 hold the leaves, each instruction fills one more.
 
-    An instruction is (operation, a, b, c, destination) with a constant beside it; `outputs` are registers.
+    An instruction is (operation, a, b, c, destination) with constants (scale, shift, value) beside it. Operations in `MAPPED`
+    read their first operand as scale * a + shift, so that constants cost no pass of their own; `value` is the number that
+    powc, maxc, minc, rdivc, const and table carry. A destination is never one of the operands. `outputs` are registers.
     """
 
     instructions: tuple[tuple[str, int, int, int, int], ...]
-    constants: tuple[float, ...]
+    constants: tuple[tuple[float, float, float], ...]
     tables: tuple[Table, ...]
     leaves: tuple[Expr, ...]
     outputs: tuple[int, ...]
     n_registers: int
 
 
+#: Operations that read their first operand through scale * a + shift. fma is (scale * a + shift) * b + c.
+MAPPED = frozenset("affine add mul fma div rdivc exp log sqrt rsqrt0 tanh acos min max maxc minc where".split())
+_ARITY = {"add": 2, "mul": 2, "fma": 3, "div": 2, "min": 2, "max": 2, "where": 3, "const": 0}
+_LARGEST_PRODUCT = 64  # integer powers up to this one become products
+
+
 def compile_program(outputs, parameters: Mapping[str, float]) -> Program:
     """Lower expressions to one program for given parameter values; parameter arithmetic is folded in float64."""
-    return _Lowering([_fold(e, parameters, {}) for e in outputs]).program()
+    memo: dict[Expr, Expr] = {}
+    return _Lowering([_fold(e, parameters, memo) for e in outputs]).program()
 
 
 def _fold(e, parameters, memo):
-    """Replace parameters by their values and fold constant arithmetic."""
+    """Replace parameters by their values, fold constant arithmetic, write powers out."""
     for node in topological([e]):
         if node.op == "param":
             memo[node] = const(parameters[node.payload])
@@ -392,7 +402,7 @@ def _fold_node(node, args):
 
 
 def _scaled(a, b):
-    """Product with its constant factors gathered on the left, so that chains of them become one instruction."""
+    """Product with its constant factors gathered on the left, so that chains of them become one."""
     if b.op == "const":
         a, b = b, a
     if a.op == "const" and b.op == "mul" and b.args[0].op == "const":
@@ -410,90 +420,141 @@ def _ratio(a, b):
     return _div(a, b)
 
 
-_REBUILD: dict[str, Callable] = {"add": _add, "sub": _sub, "mul": _scaled, "div": _ratio}
+def _difference(a, b):
+    if a.op == b.op == "const":
+        return const(a.payload - b.payload)
+    return _add(a, const(-b.payload) if b.op == "const" else _scaled(const(-1.0), b))
+
+
+def _written_out(x, exponent):
+    """A power as products, a root, or exp(p log x) where the exponent varies; other powers stay."""
+    p = _value(exponent)
+    if p is None:
+        return exp(_scaled(exponent, log(x)))
+    if x.op == "const":
+        return const(float(evaluate(power(x, exponent), {}, {})))
+    if p == int(p) and 0 < abs(p) <= _LARGEST_PRODUCT:
+        product = _repeated_product(x, int(abs(p)))
+        return product if p > 0 else _div(ONE, product)
+    if abs(p) == 0.5:
+        return sqrt(x) if p > 0 else _div(ONE, sqrt(x))
+    return power(x, exponent)
+
+
+def _repeated_product(x, p):
+    """x**p by repeated squaring: exact signs for negative bases and no call to pow."""
+    if p == 1:
+        return x
+    half = _repeated_product(x, p // 2)
+    square = _scaled(half, half)
+    return _scaled(square, x) if p % 2 else square
+
+
+_REBUILD: dict[str, Callable] = {
+    "add": _add, "sub": _difference, "mul": _scaled, "div": _ratio, "pow": _written_out,
+}  # fmt: skip
+
+
+def _as_affine(e):
+    """(scale, x, shift) with e = scale * x + shift, for constants; scale (x + shift) is left alone, since multiplying it out
+    would round the shift where x cancels it."""
+    shift = 0.0
+    if e.op == "add" and _value(e.args[0]) is not None:
+        shift, e = e.args[0].payload, e.args[1]
+    elif e.op == "add" and _value(e.args[1]) is not None:
+        shift, e = e.args[1].payload, e.args[0]
+    scaled = e.op == "mul" and e.args[0].op == "const"
+    scale, x = (e.args[0].payload, e.args[1]) if scaled else (1.0, e)
+    return scale, x, shift
 
 
 class _Lowering:
-    """Emits instructions; a register is reused once its last reader has run, so that the registers stay in the cache."""
+    """Emits instructions; a register is reused once its last reader has run, so that the registers stay in the cache.
+
+    Values that their readers can take in passing (affine in a constant, products that are added) get no instruction of their
+    own unless someone asks for their register.
+    """
 
     def __init__(self, outputs):
         self.outputs = outputs
+        self.order = topological(outputs)
         self.leaves = leaves(*outputs)
         self.rows, self.constants, self.tables = [], [], []
         self.value = {e: i for i, e in enumerate(self.leaves)}  # virtual registers, one per value
         self.n_values = len(self.leaves)
+        uses = Counter(a for e in self.order for a in e.args)
+        uses.update(outputs)
+        added = (a for e in self.order if e.op == "add" for a in e.args)
+        self.products = {a for a in added if a.op == "mul" and uses[a] == 1}
+        self.products |= {a.args[1] for a in self.products if a.args[1].op == "mul" and uses[a.args[1]] == 1}
 
     def program(self):
-        for e in topological(self.outputs):
-            if e not in self.value and not (e.op == "const" and e not in self.outputs):
-                self.value[e] = self._lower(e)
-        instructions, outputs, n_registers = self._allocate([self.value[e] for e in self.outputs])
+        for e in self.order:
+            if e not in self.products and e.op != "const" and _as_affine(e)[1] is e:
+                self._register(e)
+        instructions, outputs, n_registers = self._allocate([self._register(e) for e in self.outputs])
         return Program(
             instructions, tuple(self.constants), tuple(self.tables), tuple(self.leaves), outputs, n_registers
         )
 
-    def _emit(self, op, a=0, b=0, c=0, constant=0.0):
+    def _emit(self, op, a=0, b=0, c=0, scale=1.0, shift=0.0, value=0.0):
         self.rows.append((op, a, b, c, self.n_values))
-        self.constants.append(constant)
+        self.constants.append((scale, shift, value))
         self.n_values += 1
         return self.n_values - 1
 
     def _register(self, e):
-        """Register of an argument; constants get one only where no instruction with a built-in constant exists."""
         if e not in self.value:
-            self.value[e] = self._emit("const", constant=e.payload)
+            self.value[e] = self._lower(e)
         return self.value[e]
 
     def _lower(self, e):
         if e.op == "const":
-            return self._emit("const", constant=e.payload)
-        if e.op == "pow":
-            return self._lower_pow(*e.args)
+            return self._emit("const", value=e.payload)
         if e.op == "table":
             self.tables.append(e.payload)
-            return self._emit("table", self._register(e.args[0]), constant=len(self.tables) - 1)
-        short = self._with_constant(e)
-        if short is not None:
-            return short
-        return self._emit(e.op, *(self._register(a) for a in e.args))
+            return self._emit("table", self._register(e.args[0]), value=len(self.tables) - 1)
+        if e.op == "pow":
+            return self._emit("powc", self._register(e.args[0]), value=e.args[1].payload)
+        if _as_affine(e)[1] is not e:
+            return self._mapped("affine", e)
+        if e.op == "add":
+            return self._lower_sum(*e.args)
+        if e.op in _COMMUTES:
+            return self._lower_commuting(e.op, *e.args)
+        if e.op == "div" and e.args[0].op == "const":
+            return self._mapped("rdivc", e.args[1], value=e.args[0].payload)
+        return self._mapped(e.op, *e.args) if e.op in MAPPED else self._emit(e.op, self._register(e.args[0]))
 
-    def _with_constant(self, e):
-        """Instructions that carry one constant argument, or None."""
-        if len(e.args) != 2:
+    def _mapped(self, op, first, *others, value=0.0):
+        scale, x, shift = _as_affine(first)
+        return self._emit(op, self._register(x), *map(self._register, others), scale=scale, shift=shift, value=value)
+
+    def _lower_commuting(self, op, u, v):
+        if u.op == "const" or _as_affine(u)[1] is u:
+            u, v = v, u
+        if v.op == "const":  # of products only min and max come here: a constant factor is affine
+            return self._mapped(op + "c", u, value=v.payload)
+        return self._mapped(op, u, v)
+
+    def _lower_sum(self, u, v):
+        product, other = self._product(u), v
+        if product is None:
+            product, other = self._product(v), u
+        if product is None:
+            return self._lower_commuting("add", u, v)
+        scale, x, shift, y = product
+        return self._emit("fma", self._register(x), self._register(y), self._register(other), scale=scale, shift=shift)
+
+    def _product(self, e):
+        """(scale, x, shift, y) of a product (scale x + shift) y that nobody else reads, or None."""
+        if e not in self.products:
             return None
-        (a, b), (u, v) = e.args, map(_value, e.args)
-        if v is not None:
-            op, k = {"add": ("addc", v), "sub": ("addc", -v), "mul": ("mulc", v), "div": ("mulc", 1.0 / v if v else math.inf),
-                     "min": ("minc", v), "max": ("maxc", v)}.get(e.op, (None, 0.0))  # fmt: skip
-            return None if op is None or (e.op == "div" and v == 0) else self._emit(op, self._register(a), constant=k)
-        if u is not None:
-            if e.op == "sub":
-                return self._emit("addc", self._emit("mulc", self._register(b), constant=-1.0), constant=u)
-            op = {"add": "addc", "mul": "mulc", "div": "rdivc", "min": "minc", "max": "maxc"}.get(e.op)
-            return None if op is None else self._emit(op, self._register(b), constant=u)
-        return None
-
-    def _lower_pow(self, x, exponent):
-        p = _value(exponent)
-        if p is None:  # a varying exponent: exp(p log x)
-            return self._lower(exp(exponent * log(x)))
-        a = self._register(x)
-        if p == int(p) and 0 < abs(p) <= 64:
-            r = self._integer_power(a, int(abs(p)))
-            return r if p > 0 else self._emit("rdivc", r, constant=1.0)
-        if p == 0.5:
-            return self._emit("sqrt", a)
-        if p == -0.5:
-            return self._emit("rdivc", self._emit("sqrt", a), constant=1.0)
-        return self._emit("powc", a, constant=p)
-
-    def _integer_power(self, a, p):
-        """a**p by repeated squaring: exact signs for negative bases and no call to pow."""
-        if p == 1:
-            return a
-        half = self._integer_power(a, p // 2)
-        square = self._emit("mul", half, half)
-        return self._emit("mul", square, a) if p % 2 else square
+        factor, inner, _ = _as_affine(e)
+        if inner.op != "mul" or (inner is not e and inner not in self.products):
+            return None
+        scale, x, shift = _as_affine(inner.args[0])
+        return (factor * scale, x, shift, inner.args[1]) if factor == 1.0 or shift == 0.0 else None
 
     def _allocate(self, outputs):
         last = {v: i for i, row in enumerate(self.rows) for v in _reads(row)}
@@ -511,7 +572,7 @@ class _Lowering:
         return tuple(instructions), tuple(place[v] for v in outputs), count
 
 
-_ARITY = {"add": 2, "sub": 2, "mul": 2, "div": 2, "min": 2, "max": 2, "where": 3, "const": 0}
+_COMMUTES = frozenset({"mul", "min", "max"})
 
 
 def _reads(row):

@@ -291,16 +291,11 @@ def _table_pass(table, at_zero, a, d):
 
 CHUNK = 1024  # columns at a time: ten float32 registers are 40 KB
 
-OPCODE = {
-    name: code
-    for code, name in enumerate(
-        "add sub mul div addc mulc rdivc exp log sqrt rsqrt0 tanh sin cos acos powc min max where table const maxc minc".split()
-    )
-}
-ADD, SUB, MUL, DIV, ADDC, MULC, RDIVC = (OPCODE[n] for n in ("add", "sub", "mul", "div", "addc", "mulc", "rdivc"))
-EXP, LOG, SQRT, RSQRT0, TANH, SIN, COS = (OPCODE[n] for n in ("exp", "log", "sqrt", "rsqrt0", "tanh", "sin", "cos"))
-ACOS, POWC, MIN, MAX, WHERE, TABLE = (OPCODE[n] for n in ("acos", "powc", "min", "max", "where", "table"))
-CONST, MAXC, MINC = (OPCODE[n] for n in ("const", "maxc", "minc"))
+_OPERATIONS = """affine add mul fma div rdivc min max minc maxc where const
+exp log sqrt rsqrt0 tanh acos sin cos powc table""".split()
+OPCODE = {name: code for code, name in enumerate(_OPERATIONS)}
+AFFINE, ADD, MUL, FMA, DIV, RDIVC, MIN, MAX, MINC, MAXC, WHERE, CONST = range(12)
+EXP, LOG, SQRT, RSQRT0, TANH, ACOS, SIN, COS, POWC, TABLE = range(12, 22)
 
 LEAF_TILE, LEAF_SQDIST, LEAF_INNER, LEAF_ROW, LEAF_COL, LEAF_SAME = range(6)
 _LARGEST_POWER = 1024  # integer powers up to this one are taken by multiplication
@@ -361,89 +356,113 @@ def _wave(a, quarters, d):
 
 
 @compiled
-def _instruction(op, R, a, b, c, k, tables, at_zero, d):
-    """d = op(R[a], R[b], R[c]; k) over one chunk. d must not be one of these rows: overlap would switch SIMD off.
+def _combine(op, R, a, b, c, k, h, value, d, width):
+    """R[d] = op(k R[a] + h, R[b], R[c]; value) over one chunk, arithmetic and choices. d must be none of a, b, c: overlap would
+    switch SIMD off.
 
     Operands are named by number because Numba counts references to every row it makes a view of, at 10 ns each.
     """
-    zero, one = d.dtype.type(0), d.dtype.type(1)
-    if op == ADD:
-        for t in range(d.size):
-            d[t] = R[a, t] + R[b, t]
-    elif op == SUB:
-        for t in range(d.size):
-            d[t] = R[a, t] - R[b, t]
+    zero = R.dtype.type(0)
+    if op == AFFINE:
+        for t in range(width):
+            R[d, t] = k * R[a, t] + h
+    elif op == ADD:
+        for t in range(width):
+            R[d, t] = (k * R[a, t] + h) + R[b, t]
     elif op == MUL:
-        for t in range(d.size):
-            d[t] = R[a, t] * R[b, t]
+        for t in range(width):
+            R[d, t] = (k * R[a, t] + h) * R[b, t]
+    elif op == FMA:
+        for t in range(width):
+            R[d, t] = (k * R[a, t] + h) * R[b, t] + R[c, t]
     elif op == DIV:
-        for t in range(d.size):
-            d[t] = R[a, t] / R[b, t]
-    elif op == ADDC:
-        for t in range(d.size):
-            d[t] = R[a, t] + k
-    elif op == MULC:
-        for t in range(d.size):
-            d[t] = R[a, t] * k
+        for t in range(width):
+            R[d, t] = (k * R[a, t] + h) / R[b, t]
     elif op == RDIVC:
-        for t in range(d.size):
-            d[t] = k / R[a, t]
-    elif op == EXP:
-        for t in range(d.size):
-            d[t] = vexp(R[a, t])
-    elif op == LOG:
-        for t in range(d.size):
-            d[t] = vlog(R[a, t])
-    elif op == SQRT:
-        for t in range(d.size):
-            d[t] = math.sqrt(R[a, t])
-    elif op == RSQRT0:
-        for t in range(d.size):
-            d[t] = _rsqrt0(R[a, t], zero, one)
-    elif op == TANH:
-        for t in range(d.size):
-            d[t] = _tanh(np.float64(R[a, t]))
-    elif op == SIN:
-        _wave(R[a], 0, d)
-    elif op == COS:
-        _wave(R[a], 1, d)
-    elif op == ACOS:
-        for t in range(d.size):
-            x = R[a, t]
-            x = -one if x < -one else x
-            d[t] = math.acos(one if x > one else x)
-    elif op == POWC:
-        _power(R[a], k, d)
+        for t in range(width):
+            R[d, t] = value / (k * R[a, t] + h)
     elif op == MIN:
-        for t in range(d.size):
-            d[t] = _minimum(R[a, t], R[b, t])
+        for t in range(width):
+            R[d, t] = _minimum(k * R[a, t] + h, R[b, t])
     elif op == MAX:
-        for t in range(d.size):
-            d[t] = -_minimum(-R[a, t], -R[b, t])
-    elif op == WHERE:
-        for t in range(d.size):
-            x, y, z = R[a, t], R[b, t], R[c, t]  # loaded first: a load inside a conditional expression is a branch
-            chosen = y if x >= zero else z
-            d[t] = chosen if x == x else x
-    elif op == TABLE:
-        _table_pass(tables[int(k)], at_zero[int(k)], R[a], d)
-    elif op == CONST:
-        for t in range(d.size):
-            d[t] = k
-    elif op == MAXC:
-        for t in range(d.size):
-            x = R[a, t]
-            d[t] = k if x < k else x
+        for t in range(width):
+            R[d, t] = -_minimum(-(k * R[a, t] + h), -R[b, t])
     elif op == MINC:
-        for t in range(d.size):
-            x = R[a, t]
-            d[t] = k if x > k else x
+        for t in range(width):
+            x = k * R[a, t] + h
+            R[d, t] = value if x > value else x
+    elif op == MAXC:
+        for t in range(width):
+            x = k * R[a, t] + h
+            R[d, t] = value if x < value else x
+    elif op == WHERE:
+        for t in range(width):
+            x, y, z = (
+                k * R[a, t] + h,
+                R[b, t],
+                R[c, t],
+            )  # loaded first: a load inside a conditional expression is a branch
+            chosen = y if x >= zero else z
+            R[d, t] = chosen if x == x else x
+    elif op == CONST:
+        for t in range(width):
+            R[d, t] = value
+
+
+@compiled
+def _transform(op, R, a, k, h, d, width):
+    """R[d] = f(k R[a] + h) over one chunk for the functions that are SIMD loops."""
+    zero, one = R.dtype.type(0), R.dtype.type(1)
+    if op == EXP:
+        for t in range(width):
+            R[d, t] = vexp(k * R[a, t] + h)
+    elif op == LOG:
+        for t in range(width):
+            R[d, t] = vlog(k * R[a, t] + h)
+    elif op == SQRT:
+        for t in range(width):
+            R[d, t] = math.sqrt(k * R[a, t] + h)
+    elif op == RSQRT0:
+        for t in range(width):
+            R[d, t] = _rsqrt0(k * R[a, t] + h, zero, one)
+    elif op == TANH:
+        for t in range(width):
+            R[d, t] = _tanh(np.float64(k * R[a, t] + h))
+    elif op == ACOS:
+        for t in range(width):
+            x = k * R[a, t] + h
+            x = -one if x < -one else x
+            R[d, t] = math.acos(one if x > one else x)
+
+
+@compiled
+def _call(op, a, value, tables, at_zero, d):
+    """d = f(a; value) over one chunk for the functions that look at the whole chunk first."""
+    if op == SIN:
+        _wave(a, 0, d)
+    elif op == COS:
+        _wave(a, 1, d)
+    elif op == POWC:
+        _power(a, value, d)
+    else:
+        _table_pass(tables[int(value)], at_zero[int(value)], a, d)
 
 
 @compiled
 def _copy(source, target):
     for t in range(target.size):
         target[t] = source[t]
+
+
+@compiled(fastmath=REDUCTION)
+def _copy_and_add(source, target):
+    """Copy, and the sum of what was copied: it is not finite if any of that is not."""
+    total = target.dtype.type(0)
+    for t in range(target.size):
+        x = source[t]
+        target[t] = x
+        total += x
+    return total
 
 
 @compiled
@@ -490,15 +509,17 @@ def _id_range(ids, same):
 
 
 @compiled
-def _run_chunk(ops, consts, tables, at_zero, width, R, spare):
-    """Run the program on loaded registers. Results that overwrite an operand are made in `spare` first."""
+def _run_chunk(ops, consts, tables, at_zero, width, R):
+    """Run the program on loaded registers."""
     for q in range(ops.shape[0]):
         op, a, b, c, dst = ops[q, 0], ops[q, 1], ops[q, 2], ops[q, 3], ops[q, 4]
-        overwrites = dst == a or dst == b or dst == c
-        d = spare[:width] if overwrites else R[dst][:width]
-        _instruction(op, R, a, b, c, consts[q], tables, at_zero, d)
-        if overwrites:
-            _copy(d, R[dst][:width])
+        scale, shift, value = consts[q, 0], consts[q, 1], consts[q, 2]
+        if op < EXP:
+            _combine(op, R, a, b, c, scale, shift, value, dst, width)
+        elif op < SIN:
+            _transform(op, R, a, scale, shift, dst, width)
+        else:
+            _call(op, R[a][:width], value, tables, at_zero, R[dst][:width])
 
 
 @compiled
@@ -506,13 +527,14 @@ def run_program(ops, consts, tables, at_zero, leaves, tiles, rowv, colv, rowid, 
     """Evaluate a kernel expression, given as a register program, on one tile of the Gram matrix.
 
     Runs row by row, `R.shape[1]` columns at a time, each instruction one SIMD loop over numbers that stay in cache, so a new
-    expression costs no compilation. float32 or float64 throughout (`real` below).
+    expression costs no compilation. float32 or float64 throughout (`real` below). Returns True if all results are known to be
+    finite; False may also come of a sum that overflowed.
 
     Parameters
     ----------
     ops : int32 (q, 5), columns op, a, b, c, dst: `OPCODE` and registers. q may be 0; unused operands must still name a
-        register, and any but 0 ... n_registers - 1 is an error that is not caught. dst may equal an operand (a copy slower).
-    consts : real (q,), the constant of each instruction, where it has one
+        register, and any but 0 ... n_registers - 1 is an error that is not caught. dst must not be an operand.
+    consts : real (q, 3), columns scale, shift, value: operations before sin read their first operand as scale * a + shift
     tables : float64 (n_tables, n_intervals, n_coef), see `dyadic_table`; at_zero : float64 (n_tables,), values at 0
     leaves : int32 (L, 4), columns kind, tile, rowvec, colvec; leaf l is loaded into register l. Kinds, for the pair i, j:
         0 TILE tiles[tile, i, j]; 1 SQDIST max(rowv[rowvec, i] + colv[colvec, j] - 2 tiles[tile, i, j], 0), exactly 0 for the
@@ -524,7 +546,7 @@ def run_program(ops, consts, tables, at_zero, leaves, tiles, rowv, colv, rowid, 
     R : real (n_registers, CHUNK), scratch
     """
     chunk = R.shape[1]
-    spare = np.empty(chunk, R.dtype)
+    finite = True
     low, high = _id_range(colid, same)
     for i in range(rowid.size):
         meets = low <= rowid[i] <= high
@@ -533,9 +555,11 @@ def run_program(ops, consts, tables, at_zero, leaves, tiles, rowv, colv, rowid, 
             for r in range(leaves.shape[0]):
                 leaf = leaves[r, 0], leaves[r, 1], leaves[r, 2], leaves[r, 3]
                 _load_leaf(leaf, tiles, rowv, colv, i, j, rowid[i], colid, meets, R[r][:width])
-            _run_chunk(ops, consts, tables, at_zero, width, R, spare)
+            _run_chunk(ops, consts, tables, at_zero, width, R)
             for k in range(outs.size):
-                _copy(R[outs[k]][:width], out[k, i0 + i][j0 + j : j0 + j + width])
+                total = _copy_and_add(R[outs[k]][:width], out[k, i0 + i][j0 + j : j0 + j + width])
+                finite &= total - total == 0.0
+    return finite
 
 
 # --------------------------------------------------------------------------------------- hard-wired passes over distances

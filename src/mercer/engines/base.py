@@ -58,21 +58,24 @@ class Engine:
             r, xi = rows[i], x.take(rows[i])
             if not mirrored:
                 for c, yj in zip(cols, parts, strict=True):
-                    self.tile_into(K, r, c, xi, yj)
-                    self.check_finite(K[r, c], xi)
+                    self._finite_tile(K, r, c, xi, yj)
                 return
             for j in range(r.start, len(y), width):  # from the diagonal on
                 c = slice(j, min(j + width, len(y)))
-                self.tile_into(K, r, c, xi, y.take(c))
-                self.check_finite(K[r, c], xi)
+                self._finite_tile(K, r, c, xi, y.take(c))
                 self.mirror(K, r, c)
 
         self.each(job, len(rows))
         return K
 
-    def tile_into(self, K, r, c, x, y):
-        """Write one tile into its place in K."""
+    def _finite_tile(self, K, r, c, x, y):
+        if not self.tile_into(K, r, c, x, y):
+            self.check_finite(K[r, c], x)
+
+    def tile_into(self, K, r, c, x, y) -> bool:
+        """Write one tile into its place in K. Returns True if its numbers are known to be finite."""
         K[r, c] = self.tile([x.lowered.expression], x, y)[0]
+        return False
 
     def check_finite(self, values, x):
         """Refuse NaN and infinity by the kernel's name. The sum sees them in one pass while the tile is in the cache."""

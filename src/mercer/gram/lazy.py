@@ -92,13 +92,16 @@ class Gram(Operator):
     def require(self, bytes_needed):
         """Refuse what does not fit the budget."""
         n, m = self.shape
+        allowed = planning.budget(self.memory)
+        if bytes_needed <= allowed:
+            return  # the plan below costs more than a small matrix
         remedies = [
             "multiply with K @ V or use K.reduce, which work tile by tile",
             "use fewer rows or float32",
             'raise the budget, for example memory="64GB"',
         ]
         what = f"the Gram matrix of {n} x {m} pairs"
-        planning.require(bytes_needed, planning.budget(self.memory), what, remedies, self.plan.seconds)
+        planning.require(bytes_needed, allowed, what, remedies, self.plan.seconds)
 
     def block(self, rows, columns) -> np.ndarray:
         """Part of the matrix as an array."""
