@@ -79,7 +79,7 @@ test-slow: $(VENV)/.stamp prune-cache
 
 test-lowest: export NUMBA_CACHE_DIR := $(NUMBA_CACHE_DIR)-lowest
 test-lowest: $(LOWEST)/.stamp prune-cache
-	$(LOWEST)/bin/python $(PYTEST) $(FAST)
+	$(LOWEST)/bin/python $(PYTEST) $(FAST) -W ignore::pytest.PytestRemovedIn10Warning  # from the old scikit-learn
 
 lint: $(VENV)/.stamp
 	$(BIN)/ruff check .

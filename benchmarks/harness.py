@@ -86,13 +86,14 @@ def compare(
     sizes: dict[str, Any],
     notes: str = "",
     small: bool = False,
+    rounds: int = ROUNDS,
 ) -> dict:
     """Time contenders in turn, A/B/A/B, and set accuracy and peak memory beside the seconds. The first contender is ours.
 
     Each contender's first call is not timed (it may compile or load code); peak memory is taken in an untimed call too. A
     contender with fewer rounds than the others does everything in its timed calls.
     """
-    rounds = SMALL_ROUNDS if small else ROUNDS
+    rounds = SMALL_ROUNDS if small else rounds
     present = [c for c in contenders if installed(c.needs)]
     measured = {c.name: Measured() for c in present}
     for c in present:

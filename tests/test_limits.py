@@ -167,6 +167,7 @@ INTERRUPTED = """
     def blas():
         return {i["filepath"]: i["num_threads"] for i in threadpool_info()}
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with SIGINT ignored
     rng = np.random.default_rng(0)
     X = rng.standard_normal((N, 4))
     y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(N)
