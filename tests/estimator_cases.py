@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 
-from mercer import KernelRidge, KernelRidgeCV
+from mercer import SVC, SVR, KernelRidge, KernelRidgeCV, NuSVC, NuSVR, OneClassSVM
 from mercer.kernels import RBF, Linear, Matern, Polynomial
 
 N, D = 40, 3
@@ -22,12 +22,35 @@ class EstimatorCase:
     def precomputed(self):
         return self.estimator.kernel == "precomputed" if isinstance(self.estimator.kernel, str) else False
 
+    @property
+    def ridge(self):
+        """Whether targets are numbers that the answer is linear in, in one or several columns."""
+        return isinstance(self.estimator, (KernelRidge, KernelRidgeCV, Honest))
+
+    def precise(self):
+        """The estimator with a tolerance at which the way to the solution no longer shows."""
+        return clone(self.estimator) if self.ridge else clone(self.estimator).set_params(tol=1e-10)
+
+    def data(self, n=N, seed=0):
+        """Rows and targets of the kind that the estimator takes."""
+        X, y = regression(n, seed=seed)
+        return X, suited(self.estimator, y)
+
+    def answer(self, model, T):
+        """What the model says about rows, in numbers that move with it."""
+        return getattr(model, "decision_function", model.predict)(T)
+
     def rows(self, X):
         """X, or its Gram matrix where the estimator wants one."""
         return RBF(1.5)(X) if self.precomputed else X
 
     def test_rows(self, T, X):
         return RBF(1.5)(T, X) if self.precomputed else T
+
+
+def suited(estimator, y):
+    """Targets for an estimator: numbers, or two equally frequent labels."""
+    return (y > np.median(y)).astype(int) if is_classifier(estimator) else y
 
 
 def cases(*estimators):
@@ -54,6 +77,23 @@ ESTIMATOR_CASES = cases(
     KernelRidgeCV(kernel="linear", scoring="gcv", alpha_per_target=True),
     KernelRidgeCV(kernel="precomputed", alphas=[0.1, 1.0]),
     KernelRidgeCV(kernel=RBF(), tune="all", fit_intercept=True, max_iter=5),
+    SVC(),
+    SVC(kernel="linear", C=0.5),
+    SVC(kernel="poly", degree=2, coef0=1.0, class_weight="balanced"),
+    SVC(kernel=2 * RBF(0.7) + Linear(), multi_class="ovr"),
+    SVC(kernel="precomputed", shrinking=False),
+    SVC(kernel=Matern(1.5, lengthscale="median"), break_ties=True, memory="1MB"),
+    NuSVC(nu=0.2),
+    NuSVC(nu=0.2, kernel="precomputed"),
+    SVR(),
+    SVR(kernel=RBF(1.2), C=10.0, epsilon=0.01),
+    SVR(kernel="precomputed"),
+    SVR(kernel="laplacian", engine="reference"),
+    NuSVR(),
+    NuSVR(kernel="linear", nu=0.33),
+    OneClassSVM(),
+    OneClassSVM(kernel=RBF(2.0), nu=0.1),
+    OneClassSVM(kernel="precomputed"),
 )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NAMES = ["first_call", "gram_composite", "gram_rbf", "new_expression", "ridge_fit", "ridge_path"]
+NAMES = ["first_call", "gram_composite", "gram_rbf", "new_expression", "ridge_fit", "ridge_path", "svm"]
 
 pytestmark = pytest.mark.timeout(240)  # fresh processes, which may compile
 

@@ -161,7 +161,7 @@ INTERRUPTED = """
     import numpy as np
     from sklearn.exceptions import NotFittedError
     from threadpoolctl import threadpool_info
-    from mercer import KernelRidge, KernelRidgeCV
+    from mercer import SVC, SVR, KernelRidge, KernelRidgeCV
     from mercer.kernels import RBF
 
     def blas():
@@ -174,6 +174,8 @@ INTERRUPTED = """
     small = slice(0, 200)
     before = blas()
     model = MODEL
+    if isinstance(model, SVC):
+        y = np.digitize(y, np.linspace(-1, 1, 8))
     model.fit(X[small], y[small])  # loads and compiles
     expected = model.predict(X[:20])
     start = time.perf_counter()
@@ -216,8 +218,10 @@ INTERRUPTED = """
         (3000, 'KernelRidge(1e-3, kernel=RBF(0.5), solver="exact")'),
         (300, 'KernelRidgeCV(kernel=RBF([2.0] * 4), fit_intercept=True, tune="all", max_iter=25)'),
         (1200, "KernelRidgeCV(kernel=RBF(2.0))"),
+        (3000, "SVR(C=10.0, epsilon=0.02, kernel=RBF(0.5))"),
+        (3000, "SVC(C=1e3, kernel=RBF(2.0))"),
     ],
-    ids=["cg", "exact", "tuned", "path"],
+    ids=["cg", "exact", "tuned", "path", "svr", "pairs"],
 )
 def test_interrupts(n, model):
     code = textwrap.dedent(INTERRUPTED).replace("MODEL", model)

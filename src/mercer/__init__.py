@@ -6,17 +6,23 @@ from mercer import datasets, kernels
 from mercer._version import __version__
 from mercer.diagnostics import check_kernel, fourier_check, mercer_expansion, mercer_map, repair
 from mercer.engines import Engine
-from mercer.estimators import KernelRidge, KernelRidgeCV
+from mercer.estimators import SVC, SVR, KernelRidge, KernelRidgeCV, NuSVC, NuSVR, OneClassSVM, calibrated
 from mercer.gram import Diagonal, Gram, gram
 from mercer.versions import show_versions
 
 __all__ = [
+    "SVC",
+    "SVR",
     "Diagonal",
     "Engine",
     "Gram",
     "KernelRidge",
     "KernelRidgeCV",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
     "__version__",
+    "calibrated",
     "check_kernel",
     "datasets",
     "fourier_check",

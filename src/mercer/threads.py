@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["map_tiles", "one_thread_blas", "thread_count"]
+__all__ = ["map_tiles", "one_thread_blas", "stopping", "thread_count"]
 
 _lock = threading.Lock()
 _state: dict = {"depth": 0, "limiter": None, "threads": 1, "controller": None, "pools": {}}
@@ -84,6 +84,12 @@ def _pool(threads):
         return _state["pools"][key]
 
 
+def stopping() -> bool:
+    """Whether the caller of the tile loop that this thread works for waits for it to end: long jobs ask now and then."""
+    stop = getattr(_inside, "stop", None)
+    return stop is not None and stop.is_set()
+
+
 def map_tiles(job: Callable[[int], object], count: int, threads: int | None = None) -> list:
     """[job(0), ..., job(count - 1)] over the threads; Ctrl-C and errors stop it within one job. Nested use runs serially.
 
@@ -105,7 +111,7 @@ def _run_parallel(job, count, threads):
     take = threading.Lock()
 
     def work():
-        _inside.busy = True
+        _inside.busy, _inside.stop = True, stop
         try:
             with one_thread_blas():
                 while not stop.is_set():
@@ -118,7 +124,7 @@ def _run_parallel(job, count, threads):
             stop.set()
             raise
         finally:
-            _inside.busy = False
+            _inside.busy, _inside.stop = False, None
 
     futures = []
     try:

@@ -410,7 +410,7 @@ def prediction(estimator, X, reads="vectors", columns=()):
 def _estimator_rows(estimator, X, y, reads, columns, reset, **checks):
     if isinstance(X, dict) and not sp.issparse(X):
         rows(X, reads)  # raises with the hint
-    _refuse_non_numbers(y)
+    _refuse_non_numbers(y, checks.get("y_numeric", False))
     as_vectors = reads == "vectors" or (reads == "any" and not _holds_objects(X))
     if as_vectors:
         _refuse_dates(X, "X")
@@ -439,10 +439,12 @@ def _refuse_dates(values, name):
         raise ValueError(f"{name} holds dates or durations; turn them into numbers, for example days since a day")
 
 
-def _refuse_non_numbers(y):
-    """What scikit-learn's door lets pass as a target and no regression can use."""
+def _refuse_non_numbers(y, numeric):
+    """What scikit-learn's door lets pass as a target and no estimator can use."""
     if sp.issparse(y):
         raise TypeError("y is a sparse matrix; pass y.toarray()")
+    if not numeric:
+        return
     _refuse_dates(y, "y")
     if getattr(getattr(y, "dtype", None), "kind", "") in ("U", "S"):
         raise ValueError(f"y holds strings such as {str(np.ravel(y)[0])!r}; expected numbers")
@@ -476,24 +478,57 @@ def sample_weight(weight, n) -> np.ndarray | None:
 def canonical(X, y, weight):
     """Rows, targets and weights with zero weights dropped, equal (x, y) rows merged and the order fixed by content.
 
-    Weighted and repeated data then are the same problem to the last bit. Rows that cannot be compared by content (objects,
-    sparse rows) only lose their zero weights. Returns (X, y, w, index, group): `index` are the kept original rows and `group`
-    tells for every original row its place among them (-1: dropped).
+    Weighted and repeated data then are the same problem to the last bit. Rows of objects are merged where they have a hash, in
+    order of first appearance. Returns (X, y, w, index): `index` are the original rows that stayed.
     """
-    n = n_rows(X)
-    w = np.ones(n) if weight is None else weight
+    w = np.ones(n_rows(X)) if weight is None else weight
     kept = np.flatnonzero(w > 0)
-    if not (isinstance(X, np.ndarray) and X.ndim == 2):
-        group = np.full(n, -1)
-        group[kept] = np.arange(len(kept))
-        return take(X, kept), y[kept], w[kept], kept, group
-    content = np.column_stack([X[kept], y[kept].reshape(len(kept), -1)]) + 0.0  # -0.0 and 0.0 are one value
-    _, first, inverse = np.unique(content, axis=0, return_index=True, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    index = kept[first]
-    group = np.full(n, -1)
-    group[kept] = inverse
-    return X[index], y[index], np.bincount(inverse, weights=w[kept], minlength=len(index)), index, group
+    rows, targets = take(X, kept), y[kept]
+    if isinstance(rows, Table) or getattr(rows, "ndim", 1) != 2:
+        rows, targets, merged_weight, index = merged(rows, targets, w[kept])
+        return rows, targets, merged_weight, kept[index]
+    mark = _content_hash(rows) + _content_hash(targets.reshape(len(kept), -1)) * np.uint64(0x9E3779B97F4A7C15)
+    order = np.argsort(mark, kind="stable")
+    new = np.ones(len(order), dtype=bool)
+    for i in np.flatnonzero(mark[order[1:]] == mark[order[:-1]]) + 1:  # equal marks are equal rows, but for odd luck
+        a, b = order[i - 1], order[i]
+        new[i] = _differ(rows, a, b) or not np.array_equal(targets[a], targets[b])
+    first = order[new]
+    total = np.add.reduceat(w[kept][order], np.flatnonzero(new))
+    return take(rows, first), targets[first], total, kept[first]
+
+
+def _differ(rows, a, b):
+    x, y = rows[[a]], rows[[b]]
+    return bool((x != y).nnz) if sp.issparse(rows) else not np.array_equal(x, y)
+
+
+def _content_hash(X, step=512):
+    """A 64-bit number of the content of each row, the same for equal rows however they are stored; 0 and -0 are equal."""
+    if sp.issparse(X):
+        marks = _mixed(X.data, X.indices)
+        out = np.zeros(X.shape[0], np.uint64)
+        filled = np.flatnonzero(np.diff(X.indptr))
+        if len(filled):
+            out[filled] = np.add.reduceat(marks, X.indptr[filled])
+        return out
+    columns = np.arange(X.shape[1])
+    out = np.empty(len(X), np.uint64)
+    for i in range(0, len(X), step):
+        out[i : i + step] = _mixed(X[i : i + step], columns).sum(axis=1, dtype=np.uint64)
+    return out
+
+
+def _mixed(values, columns):
+    """Well-mixed 64-bit marks of numbers in columns; zeros have the mark 0, so that sparse and dense rows agree."""
+    values = values.astype(np.float64)
+    bits = (values + 0.0).view(np.uint64)
+    with np.errstate(over="ignore"):
+        seeds = (columns.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        bits = (bits ^ (bits >> np.uint64(32)) ^ seeds) * np.uint64(0xBF58476D1CE4E5B9)
+        bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+        bits ^= bits >> np.uint64(32)
+    return np.where(values != 0.0, bits, np.uint64(0))
 
 
 def kernel_output(values, shape, who: str, dtype=np.float64) -> np.ndarray:

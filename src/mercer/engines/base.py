@@ -39,8 +39,8 @@ class Engine:
         """Run the jobs, possibly in parallel, and return their results in order."""
         return [job(i) for i in range(count)]
 
-    def _grid(self, x, y):
-        a, b = self.tile_shape
+    def _grid(self, x, y, shape=None):
+        a, b = shape or self.tile_shape
         rows = [slice(i, min(i + a, len(x))) for i in range(0, len(x), a)]
         cols = [slice(j, min(j + b, len(y))) for j in range(0, len(y), b)]
         return rows, cols
@@ -67,6 +67,18 @@ class Engine:
 
         self.each(job, len(rows))
         return K
+
+    def fill(self, K, i0, j0, x: Prepared, y: Prepared):
+        """K(x, y) into K[i0 : i0 + len(x), j0 : j0 + len(y)]; tiles are spread over the threads also where rows are few."""
+        rows, cols = self._grid(x, y, _small_tile(len(x), len(y)))
+        tiles = [(r, c) for r in rows for c in cols]
+
+        def job(i):
+            r, c = tiles[i]
+            place = slice(i0 + r.start, i0 + r.stop), slice(j0 + c.start, j0 + c.stop)
+            self._finite_tile(K, *place, x.take(r), y.take(c))
+
+        self.each(job, len(tiles))
 
     def _finite_tile(self, K, r, c, x, y):
         if not self.tile_into(K, r, c, x, y):
@@ -148,3 +160,10 @@ class Engine:
         gradients = Gradients(self, x, y)
         gradients.run(W)
         return gradients.inputs()
+
+
+def _small_tile(n, m):
+    """Shape of tiles that keep some threads busy also where rows or columns are few."""
+    a = min(max(n, 1), 256)
+    area = min(240 * 1024, max(n * m // 8, 64))
+    return a, max(area // a // 64 * 64, 64) + 16  # not a power of two bytes: see the CPU engine's tiles

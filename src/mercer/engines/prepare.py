@@ -1,5 +1,6 @@
 """One side of a Gram, made once: the rows as each view sees them, their norms, the vectors over them, and the diagonal."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +26,24 @@ from mercer.kernels.views import Features, View, chain
 __all__ = ["Prepared", "diagonal", "diagonal_leaf", "external_tile", "prepare"]
 
 
+class _Picked(Mapping):
+    """Some rows of every array of a table, taken when one is asked for: a tile reads few of what a side holds."""
+
+    def __init__(self, table, chosen):
+        self._table, self._chosen, self._made = table, chosen, {}
+
+    def __getitem__(self, key):
+        if key not in self._made:
+            self._made[key] = validate.take(self._table[key], self._chosen)
+        return self._made[key]
+
+    def __iter__(self) -> Iterator:
+        return iter(self._table)
+
+    def __len__(self):
+        return len(self._table)
+
+
 @dataclass(frozen=True)
 class Prepared:
     """One side of a Gram: the rows as each view sees them, their norms and vectors, made once.
@@ -33,17 +52,17 @@ class Prepared:
     """
 
     lowered: Lowered
-    rows: Any
+    given: Mapping[str, Any]  # the rows themselves, under "rows"
     index: np.ndarray
     token: object
     dtype: np.dtype
-    views: dict[View, Any]  # every view on the way, uncentred
-    centred: dict[View, Any]  # rows minus the centre, for views with distances
+    views: Mapping[View, Any]  # every view on the way, uncentred
+    centred: Mapping[View, Any]  # rows minus the centre, for views with distances
     centre: dict[View, np.ndarray]
-    norms: dict[View, np.ndarray]  # squared norms of the centred rows
-    raw_norms: dict[View, np.ndarray]
+    norms: Mapping[View, np.ndarray]  # squared norms of the centred rows
+    raw_norms: Mapping[View, np.ndarray]
     vocabulary: dict[View, Any]
-    vectors: dict[Any, Any] = field(default_factory=dict)  # by what they are vectors of
+    vectors: Any = field(default_factory=dict)  # by what they are vectors of
     scalars: dict[Any, Any] = field(default_factory=dict)
     origin: dict[View, np.ndarray] = field(
         default_factory=dict
@@ -52,15 +71,15 @@ class Prepared:
     def __len__(self):
         return len(self.index)
 
+    @property
+    def rows(self):
+        return self.given["rows"]
+
     def take(self, chosen) -> "Prepared":
         """The same side restricted to some rows; nothing is recomputed."""
-
-        def pick(table):
-            return {k: validate.take(v, chosen) for k, v in table.items()}
-
-        return replace(self, rows=validate.take(self.rows, chosen), index=self.index[chosen], views=pick(self.views),
-                       centred=pick(self.centred), norms=pick(self.norms), raw_norms=pick(self.raw_norms),
-                       vectors=pick(self.vectors))  # fmt: skip
+        tables = ("given", "views", "centred", "norms", "raw_norms", "vectors")
+        picked: dict[str, Any] = {name: _Picked(getattr(self, name), chosen) for name in tables}
+        return replace(self, index=self.index[chosen], **picked)
 
     def astype(self, dtype) -> "Prepared":
         """The same side in another precision."""
@@ -102,7 +121,7 @@ class _Preparation:
         dtype = self._dtype(leaves)
         centred, centre, norms = self._distances(leaves, dtype)
         n = validate.n_rows(self.rows)
-        side = Prepared(self.lowered, self.rows, np.arange(n), object(), dtype, self.views, centred, centre, norms,
+        side = Prepared(self.lowered, {"rows": self.rows}, np.arange(n), object(), dtype, self.views, centred, centre, norms,
                         self.raw_norms, self.vocabulary, origin=self.origin)  # fmt: skip
         return self._with_vectors(side, leaves)
 

@@ -4,6 +4,20 @@ from mercer.estimators.base import KernelEstimator
 from mercer.estimators.expansion import Expansion, SizeReport
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.ridge_cv import KernelRidgeCV
+from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, calibrated
 from mercer.estimators.tuning import Tuning
 
-__all__ = ["Expansion", "KernelEstimator", "KernelRidge", "KernelRidgeCV", "SizeReport", "Tuning"]
+__all__ = [
+    "SVC",
+    "SVR",
+    "Expansion",
+    "KernelEstimator",
+    "KernelRidge",
+    "KernelRidgeCV",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
+    "SizeReport",
+    "Tuning",
+    "calibrated",
+]

@@ -169,5 +169,5 @@ class KernelEstimator(BaseEstimator):
         super().__setstate__(state)
         if isinstance(state.get("kernel_"), str) and "X_fit_" in state:
             self._gram = GivenGram(self.X_fit_)
-        elif "kernel_" in state and "X_fit_" in state:
+        elif "kernel_" in state and "X_fit_" in state and validate.n_rows(self.X_fit_):
             self._gram = gram(self.kernel_, self.X_fit_, engine=self.engine, memory=self.memory, validated=True)

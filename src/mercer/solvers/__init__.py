@@ -11,14 +11,27 @@ from mercer.solvers.ridge import (
     solve_ridge_cg,
     solve_ridge_primal,
 )
+from mercer.solvers.smo import DualProblem, DualSolution, duality_gap, solve_dual
+from mercer.solvers.svm import Machine, c_svc, epsilon_svr, nu_svc, nu_svr, one_class, solve_machine
 
 __all__ = [
+    "DualProblem",
+    "DualSolution",
+    "Machine",
     "RidgePath",
     "RidgeSolution",
+    "c_svc",
+    "duality_gap",
+    "epsilon_svr",
     "leave_one_out",
     "loo_gradient",
+    "nu_svc",
+    "nu_svr",
+    "one_class",
     "relative_residual",
     "ridge_path",
+    "solve_dual",
+    "solve_machine",
     "solve_ridge",
     "solve_ridge_cg",
     "solve_ridge_primal",

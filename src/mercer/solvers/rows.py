@@ -1,0 +1,152 @@
+"""Rows of a Gram matrix in a fixed order of its variables, kept in as much memory as they were given."""
+
+import numpy as np
+
+from mercer.gram import GivenGram
+from mercer.threads import map_tiles
+
+__all__ = ["RowCache"]
+
+
+class RowCache:
+    """Rows of a symmetric Gram, by position in an order that may change: computed when asked for, kept while there is room.
+
+    A row may be known only up to some column: `fetch(positions, stop)` computes what is missing of the first `stop` columns.
+    Rows that were not asked for longest make room for new ones, in the order of their places.
+    """
+
+    def __init__(self, K, memory: int):
+        n = K.shape[0]
+        capacity = int(min(n, memory // (n * K.dtype.itemsize)))
+        self.source = _GivenSource(K) if isinstance(K, GivenGram) else _GramSource(K)
+        self.buffer = np.empty((capacity, n), K.dtype)  # pages are taken when they are written
+        self.slot = np.full(n, -1)  # of a position
+        self.owner = np.full(capacity, -1)  # position in a slot
+        self.length = np.zeros(capacity, dtype=np.intp)  # columns known of it
+        self._clock = 0
+
+    @property
+    def capacity(self) -> int:
+        return len(self.owner)
+
+    def gather(self, rows, columns, out):
+        """Entries of some positions with some others into `out`: from rows that are there, computed where they are not."""
+        from mercer.solvers import _compiled
+
+        known = self.known(rows, int(columns.max()) + 1)
+        there, slots = np.flatnonzero(known), self.slot[rows]
+        step = 64
+        map_tiles(
+            lambda i: _compiled.gather(self.buffer, slots, there[i * step : (i + 1) * step], columns, out),
+            -(-len(there) // step),
+        )
+        if len(there) < len(rows):
+            out[~known] = self.source.block(rows[~known], columns)
+
+    def fetch(self, positions, stop) -> np.ndarray:
+        """Slots that hold the rows of these positions up to column `stop`; good until the next call."""
+        slots = self.slot[positions]
+        absent = slots < 0
+        if absent.any():
+            new = self._free_slots(int(absent.sum()), slots[~absent])
+            self._evict(new)
+            slots[absent] = new
+            self.slot[positions[absent]], self.owner[new], self.length[new] = new, positions[absent], 0
+        self._extend(slots, stop)
+        return slots
+
+    def known(self, positions, stop) -> np.ndarray:
+        """Which of these rows are there up to column `stop`."""
+        slots = self.slot[positions]
+        out = slots >= 0
+        out[out] = self.length[slots[out]] >= stop
+        return out
+
+    def permute(self, order):
+        """Let position t hold what position order[t] held."""
+        from mercer.solvers import _compiled
+
+        used = np.flatnonzero(self.owner >= 0)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        # A row that is known in part stays known up to the first column that came from beyond.
+        moved = np.maximum.accumulate(order)
+        for s in np.unique(self.length[used]):
+            self.length[used[self.length[used] == s]] = int(np.searchsorted(moved, s))
+        step = max(1, len(used) // 16)
+        map_tiles(
+            lambda i: _compiled.permute_rows(self.buffer, used[i * step : (i + 1) * step], order), -(-len(used) // step)
+        )
+        self.owner[used] = place[self.owner[used]]
+        self.slot = self.slot[order]
+        self.source = self.source.permuted(order)
+
+    # ------------------------------------------------------------------------------------ inside
+    def _free_slots(self, count, busy):
+        """The next slots by the clock that this request does not use itself."""
+        capacity = len(self.owner)
+        usable = np.ones(capacity, dtype=bool)
+        usable[busy] = False
+        free = np.flatnonzero(usable)
+        chosen = np.take(free, np.searchsorted(free, self._clock) + np.arange(count), mode="wrap")
+        self._clock = (int(chosen[-1]) + 1) % capacity
+        return chosen
+
+    def _evict(self, slots):
+        old = self.owner[slots]
+        self.slot[old[old >= 0]] = -1
+
+    def _extend(self, slots, stop):
+        lengths = self.length[slots]
+        for start in np.unique(lengths[lengths < stop]):
+            short = np.sort(slots[lengths == start])
+            for run in np.split(short, np.flatnonzero(np.diff(short) != 1) + 1):
+                self.source.fill(self.buffer, int(run[0]), self.owner[run], int(start), stop)
+            self.length[short] = stop
+
+
+class _GramSource:
+    """Rows by an engine."""
+
+    def __init__(self, K, side=None):
+        self.K, self.side = K, K.x if side is None else side
+
+    def whole(self):
+        return self.K.dense()
+
+    def block(self, rows, columns):
+        out = np.empty((len(rows), len(columns)), self.K.dtype)
+        self.K.engine.fill(out, 0, 0, self.side.take(rows), self.side.take(columns))
+        return out
+
+    def fill(self, out, first, rows, start, stop):
+        self.K.engine.fill(out, first, start, self.side.take(rows), self.side.take(slice(start, stop)))
+
+    def matvec(self, rows, columns, v):
+        """Rows times a vector over some columns."""
+        return self.K.engine.matmul(self.side.take(rows), self.side.take(columns), v[:, None])[:, 0]
+
+    def permuted(self, order):
+        return _GramSource(self.K, self.side.take(order))
+
+
+class _GivenSource:
+    """Rows of a matrix that is there already."""
+
+    def __init__(self, K, order=None):
+        self.K, self.order = K, np.arange(len(K)) if order is None else order
+
+    def whole(self):
+        return np.ascontiguousarray(self.K.K)
+
+    def block(self, rows, columns):
+        return np.ascontiguousarray(self.K.K[np.ix_(self.order[rows], self.order[columns])])
+
+    def fill(self, out, first, rows, start, stop):
+        out[first : first + len(rows), start:stop] = self.K.K[np.ix_(self.order[rows], self.order[start:stop])]
+
+    def matvec(self, rows, columns, v):
+        return self.K.K[np.ix_(self.order[rows], self.order[columns])] @ v
+
+    def permuted(self, order):
+        return _GivenSource(self.K, self.order[order])
