@@ -1,11 +1,12 @@
 """Estimators to try, the data that suit them, and estimators with one lie each, which the contract's checks must reject."""
 
 from dataclasses import dataclass
+from inspect import signature
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 
-from mercer import SVC, SVR, KernelRidge, KernelRidgeCV, NuSVC, NuSVR, OneClassSVM
+from mercer import SVC, SVR, KernelPerceptron, KernelRidge, KernelRidgeCV, NuSVC, NuSVR, OneClassSVM
 from mercer.kernels import RBF, Linear, Matern, Polynomial
 
 N, D = 40, 3
@@ -29,7 +30,17 @@ class EstimatorCase:
 
     def precise(self):
         """The estimator with a tolerance at which the way to the solution no longer shows."""
-        return clone(self.estimator) if self.ridge else clone(self.estimator).set_params(tol=1e-10)
+        iterates = hasattr(self.estimator, "tol") and not self.ridge
+        return clone(self.estimator).set_params(tol=1e-10) if iterates else clone(self.estimator)
+
+    @property
+    def weighted(self):
+        """Whether rows may have weights."""
+        return "sample_weight" in signature(self.estimator.fit).parameters
+
+    def weights(self, w):
+        """Weights as a keyword of fit, where it has one."""
+        return {"sample_weight": w} if self.weighted else {}
 
     def data(self, n=N, seed=0):
         """Rows and targets of the kind that the estimator takes."""
@@ -94,6 +105,12 @@ ESTIMATOR_CASES = cases(
     OneClassSVM(),
     OneClassSVM(kernel=RBF(2.0), nu=0.1),
     OneClassSVM(kernel="precomputed"),
+    KernelPerceptron(random_state=0),
+    KernelPerceptron(kernel="linear", random_state=0),
+    KernelPerceptron(kernel=RBF(1.5), variant="voted", random_state=0),
+    KernelPerceptron(kernel=RBF(1.5), variant="pocket", fit_intercept=False, random_state=0),
+    KernelPerceptron(kernel=RBF(1.5), budget=20, random_state=0),
+    KernelPerceptron(kernel="precomputed", random_state=0),
 )
 
 

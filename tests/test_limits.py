@@ -229,6 +229,25 @@ def test_interrupts(n, model):
     assert int(cut) >= 2
 
 
+def test_long_jobs_learn_that_nobody_waits_for_them():
+    from mercer.threads import map_tiles, stopping
+
+    def job(i):
+        if i == 0:
+            raise RuntimeError("no")
+        start = time.perf_counter()
+        while not stopping() and time.perf_counter() - start < 20:
+            time.sleep(0.01)
+        waited.append(time.perf_counter() - start)
+
+    waited = []
+    assert not stopping()
+    with pytest.raises(RuntimeError, match="no"):
+        map_tiles(job, 2, threads=2)
+    assert all(w < 10 for w in waited)
+    assert not stopping()
+
+
 def test_blas_limits_are_restored_after_an_error():
     def bad(a, b):
         raise RuntimeError("no")

@@ -9,6 +9,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
 
 import mercer
+from estimator_cases import regression
 from mercer import SVC, SVR, NuSVC, NuSVR, OneClassSVM, calibrated
 from mercer.errors import ConvergenceWarning, NumericalWarning
 from mercer.kernels import RBF, Linear, Polynomial, Sigmoid, Spectrum
@@ -227,6 +228,66 @@ def test_blocks_and_caches_give_the_whole_solution(kind, settings, monkeypatch):
         assert shrunk
 
 
+def test_borders_are_hit_exactly():
+    from mercer.solvers import _compiled
+
+    rng = np.random.default_rng(0)
+    for lower, upper in rng.uniform(0.1, 3.0, (200, 2)):
+        beta = np.array([rng.uniform(0.0, upper), -rng.uniform(0.0, lower)])
+        room = min(upper - beta[0], beta[1] + lower)
+        gone = _compiled._step(beta, 0, 1, np.array([0.0, -lower]), np.array([upper, 0.0]), 10.0)
+        assert gone == room
+        assert beta[0] == upper or beta[1] == -lower
+        assert -lower <= beta[1] <= 0.0 <= beta[0] <= upper
+
+
+def test_a_large_offset_of_the_targets_does_not_cost_single_precision():
+    X, _, targets, _ = sample(100)
+    model = SVR(C=5.0).fit(X.astype(np.float32), targets + 1e5)
+    assert model.converged_
+    near = SVR(C=5.0).fit(X, targets).predict(X)
+    np.testing.assert_allclose(model.predict(X.astype(np.float32)) - 1e5, near, atol=0.02)
+
+
+def test_a_tolerance_below_rounding_ends_and_says_so():
+    X, labels, _, _ = sample(200)
+    model = SVC(C=100.0, tol=1e-18)
+    with pytest.warns(ConvergenceWarning, match="stagnated"):
+        model.fit(X.astype(np.float32), labels)
+    assert not model.converged_
+    assert model.n_iter_[0] < 1_000_000
+    assert 1.5e-18 < model.violation_[0] < 1e-2
+
+
+def test_an_undetermined_threshold_is_the_middle():
+    """With nu n / 2 a whole number all positive variables may be at C; rounding must not choose one to speak for them."""
+    X, y = regression()
+    X = np.round(X, 1)
+    s = solve_dual(Linear().gram(X), nu_svr(y, np.ones(40), 0.4), tol=1e-10)
+    g = X @ X.T @ s.beta - y
+    found = 0
+    for sign, threshold in zip((1.0, -1.0), s.thresholds, strict=True):
+        size = sign * s.beta
+        free = (size > 1e-8) & (size < 1 - 1e-8)
+        if not free.any():
+            found += 1
+            rising, falling = (g[size >= 1 - 1e-8], g[np.abs(size) <= 1e-8])
+            ends = (rising.max(), falling.min()) if sign > 0 else (rising.min(), falling.max())
+            assert threshold == pytest.approx(np.mean(ends), abs=1e-8)
+    assert found == 1
+
+
+def test_gap_of_nu_svc_is_that_of_its_c_svc():
+    X, labels, _, _ = sample()
+    K = RBF(1.0)(X)
+    problem = nu_svc(labels, np.ones(len(labels)), 0.3)
+    above, below = solve_dual(RBF(1.0).gram(X), problem, tol=1e-2).thresholds
+    m = machines.solve_machine(RBF(1.0).gram(X), "nu_svc", problem, tol=1e-2)
+    C = 2.0 / (above - below)
+    gap = primal("c_svc", K, m.coefficients, m.intercept, labels, C, 0.0) + m.objective - np.abs(m.coefficients).sum()
+    assert m.gap == pytest.approx(gap, rel=1e-6)
+
+
 def test_given_and_lazy_grams_agree_in_blocks(monkeypatch):
     from mercer.gram import GivenGram
 
@@ -282,6 +343,33 @@ def test_a_weight_is_a_repetition(model, form):
     repeated = model.fit(form(X[long]), y[long])
     b = getattr(repeated, "decision_function", repeated.predict)(X)
     np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-13)  # sums over support vectors run in the order of X
+
+
+def test_balanced_classes_count_weights():
+    X, labels, _, _ = sample(80)
+    w = np.random.default_rng(3).integers(1, 5, 80).astype(float)
+    mass = {c: w.sum() / (2 * w[labels == c].sum()) for c in (-1.0, 1.0)}
+    a = SVC(class_weight="balanced").fit(X, labels, sample_weight=w).decision_function(X)
+    b = SVC(class_weight=mass).fit(X, labels, sample_weight=w).decision_function(X)
+    np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_canonical_rows():
+    import scipy.sparse as sp
+
+    from mercer import validate
+
+    X = np.array([[1.0, 0.0], [2.0, 3.0], [1.0, -0.0], [2.0, 3.0], [0.0, 0.0], [2.0, 3.0]])
+    y, w = np.array([0, 1, 0, 0, 1, 1]), np.array([1.0, 2.0, 3.0, 4.0, 0.0, 5.0])
+    for rows_ in (X, X.astype(np.float32), sp.csr_array(X)):
+        kept, targets, weight, index = validate.canonical(rows_, y, w)
+        dense = kept.toarray() if sp.issparse(kept) else kept
+        found = {(*map(float, r), int(t)): float(v) for r, t, v in zip(dense, targets, weight, strict=True)}
+        assert found == {(1.0, 0.0, 0): 4.0, (2.0, 3.0, 1): 7.0, (2.0, 3.0, 0): 4.0}
+        np.testing.assert_array_equal(np.abs(X[index]), np.abs(dense))
+    order = [r.tolist() for r in validate.canonical(X, y, w)[0] + 0.0]
+    shuffled = np.random.default_rng(0).permutation(6)
+    assert [r.tolist() for r in validate.canonical(X[shuffled], y[shuffled], w[shuffled])[0] + 0.0] == order
 
 
 def test_support_names_rows_of_x():

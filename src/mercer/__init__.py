@@ -6,7 +6,17 @@ from mercer import datasets, kernels
 from mercer._version import __version__
 from mercer.diagnostics import check_kernel, fourier_check, mercer_expansion, mercer_map, repair
 from mercer.engines import Engine
-from mercer.estimators import SVC, SVR, KernelRidge, KernelRidgeCV, NuSVC, NuSVR, OneClassSVM, calibrated
+from mercer.estimators import (
+    SVC,
+    SVR,
+    KernelPerceptron,
+    KernelRidge,
+    KernelRidgeCV,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    calibrated,
+)
 from mercer.gram import Diagonal, Gram, gram
 from mercer.versions import show_versions
 
@@ -16,6 +26,7 @@ __all__ = [
     "Diagonal",
     "Engine",
     "Gram",
+    "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeCV",
     "NuSVC",

@@ -2,6 +2,7 @@
 
 from mercer.estimators.base import KernelEstimator
 from mercer.estimators.expansion import Expansion, SizeReport
+from mercer.estimators.perceptron import KernelPerceptron, MistakeBound
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.ridge_cv import KernelRidgeCV
 from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, calibrated
@@ -12,8 +13,10 @@ __all__ = [
     "SVR",
     "Expansion",
     "KernelEstimator",
+    "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeCV",
+    "MistakeBound",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",

@@ -18,7 +18,7 @@ from mercer.gram import GivenGram, Gram, gram, prepared_gram
 from mercer.kernels import Kernel, Pairwise, as_kernel
 from mercer.linalg import smallest_eigenvalue
 
-__all__ = ["KernelEstimator"]
+__all__ = ["KernelEstimator", "forget"]
 
 logger = logging.getLogger("mercer")
 
@@ -171,3 +171,10 @@ class KernelEstimator(BaseEstimator):
             self._gram = GivenGram(self.X_fit_)
         elif "kernel_" in state and "X_fit_" in state and validate.n_rows(self.X_fit_):
             self._gram = gram(self.kernel_, self.X_fit_, engine=self.engine, memory=self.memory, validated=True)
+
+
+def forget(estimator):
+    """A refit starts from nothing: what an earlier fit left must not survive it."""
+    kept_aside = ("_gram", "_fit", "_columns", "_calibrated")
+    for name in [n for n in vars(estimator) if (n.endswith("_") and not n.startswith("__")) or n in kept_aside]:
+        del vars(estimator)[name]

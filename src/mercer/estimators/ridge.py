@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
 from mercer.estimators.plan import MethodPlan, ridge_plan
 from mercer.gram import GivenGram, prepared_gram
@@ -236,7 +236,7 @@ class KernelRidge(_RidgeBase):
     def fit(self, X, y, sample_weight=None) -> "KernelRidge":
         """Fit on rows X, targets y (n,) or (n, p) and optional weights: a weight of 2 is the row twice."""
         self._validate_params()
-        _forget(self)
+        forget(self)
         X, y, w = self._validated_training(X, y, sample_weight, multi_output=True, y_numeric=True)
         Y, scale = _targets(X, y)
         alpha = _checked_alpha(self.alpha, Y.shape[1])
@@ -274,12 +274,6 @@ class KernelRidge(_RidgeBase):
         dim = math.inf if self._precomputed else _primal_width(self._kernel(), d, self.alpha)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
         return ridge_plan(n, d, dtype, self.solver, dim, self.memory, thread_count(), self._precomputed)
-
-
-def _forget(estimator):
-    """A refit starts from nothing: what an earlier fit left must not survive it."""
-    for name in [n for n in vars(estimator) if n.endswith("_") and not n.startswith("__")] + ["_gram", "_fit"]:
-        vars(estimator).pop(name, None)
 
 
 def _repaired_solution(solution, fixed):

@@ -10,9 +10,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer import validate
 from mercer.errors import NotPSDError, NumericalWarning
-from mercer.estimators.base import CONSTRAINTS
+from mercer.estimators.base import CONSTRAINTS, forget
 from mercer.estimators.plan import path_plan
-from mercer.estimators.ridge import _forget, _repaired_solution, _require_two, _RidgeBase, _targets
+from mercer.estimators.ridge import _repaired_solution, _require_two, _RidgeBase, _targets
 from mercer.estimators.tuning import tune_loo
 from mercer.gram import GivenGram, gram
 from mercer.linalg.cholesky import JITTERS
@@ -99,7 +99,7 @@ class KernelRidgeCV(_RidgeBase):
     def fit(self, X, y, sample_weight=None) -> "KernelRidgeCV":
         """Choose alpha (and the kernel's parameters) and fit on all rows."""
         self._validate_params()
-        _forget(self)
+        forget(self)
         X, y, w = self._validated_training(X, y, sample_weight, multi_output=True, y_numeric=True)
         alphas = _checked_alphas(self.alphas)
         width = X.shape[1] if getattr(X, "ndim", 1) == 2 else 1

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
 from mercer.estimators.expansion import Expansion
 from mercer.estimators.pairs import PairGrams, pairs_of, sklearn_layout
 from mercer.gram import GivenGram, gram
@@ -54,8 +54,7 @@ class _SVM(KernelEstimator):
     def _begin(self, X, y, sample_weight, **checks):
         """Validated rows with positive weights and their numbers in X; forgets an earlier fit."""
         self._validate_params()
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("__")] + ["_gram", "_columns"]:
-            vars(self).pop(name, None)
+        forget(self)
         kernel = None if self._precomputed else self._kernel()
         needs = () if kernel is None else (kernel.reads, kernel.columns)
         rows, y, w, kept = validate.training(self, X, y, sample_weight, *needs, **checks)

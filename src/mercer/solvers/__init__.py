@@ -1,5 +1,16 @@
 """Solvers on a Gram: they know matrices and records, not estimators."""
 
+from mercer.solvers.perceptron import (
+    DualScores,
+    PerceptronSolution,
+    PerceptronState,
+    PrimalScores,
+    compression_bound,
+    finite_product,
+    mistake_bound,
+    solve_perceptron,
+    voted_scores,
+)
 from mercer.solvers.ridge import (
     RidgePath,
     RidgeSolution,
@@ -16,15 +27,22 @@ from mercer.solvers.svm import Machine, c_svc, epsilon_svr, nu_svc, nu_svr, one_
 
 __all__ = [
     "DualProblem",
+    "DualScores",
     "DualSolution",
     "Machine",
+    "PerceptronSolution",
+    "PerceptronState",
+    "PrimalScores",
     "RidgePath",
     "RidgeSolution",
     "c_svc",
+    "compression_bound",
     "duality_gap",
     "epsilon_svr",
+    "finite_product",
     "leave_one_out",
     "loo_gradient",
+    "mistake_bound",
     "nu_svc",
     "nu_svr",
     "one_class",
@@ -32,7 +50,9 @@ __all__ = [
     "ridge_path",
     "solve_dual",
     "solve_machine",
+    "solve_perceptron",
     "solve_ridge",
     "solve_ridge_cg",
     "solve_ridge_primal",
+    "voted_scores",
 ]
