@@ -522,7 +522,7 @@ def _content_hash(X, step=512):
 def _mixed(values, columns):
     """Well-mixed 64-bit marks of numbers in columns; zeros have the mark 0, so that sparse and dense rows agree."""
     values = values.astype(np.float64)
-    bits = (values + 0.0).view(np.uint64)
+    bits = values.view(np.uint64)
     with np.errstate(over="ignore"):
         seeds = (columns.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         bits = (bits ^ (bits >> np.uint64(32)) ^ seeds) * np.uint64(0xBF58476D1CE4E5B9)
