@@ -6,7 +6,7 @@ from inspect import signature
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 
-from mercer import SVC, SVR, KernelPerceptron, KernelRidge, KernelRidgeCV, NuSVC, NuSVR, OneClassSVM
+from mercer import SVC, SVR, KernelPerceptron, KernelRidge, KernelRidgeCV, NuSVC, NuSVR, OneClassSVM, SVCPath
 from mercer.kernels import RBF, Linear, Matern, Polynomial
 
 N, D = 40, 3
@@ -105,6 +105,9 @@ ESTIMATOR_CASES = cases(
     OneClassSVM(),
     OneClassSVM(kernel=RBF(2.0), nu=0.1),
     OneClassSVM(kernel="precomputed"),
+    SVCPath([0.1, 1.0, 10.0], cv=3),
+    SVCPath([1.0, 10.0], kernel=RBF(), kernel_grid={"lengthscale": [0.5, 2.0]}, cv=2),
+    SVCPath([1.0, 10.0], kernel="precomputed", cv=2),
     KernelPerceptron(random_state=0),
     KernelPerceptron(kernel="linear", random_state=0),
     KernelPerceptron(kernel=RBF(1.5), variant="voted", random_state=0),

@@ -57,7 +57,9 @@ def infeasible_checks(estimator):
 
 # Where kernel="precomputed", scikit-learn's checks pass symmetric matrices that are not Gram matrices.
 # Some set a cap of iterations that is too low for their own class weights.
-@pytest.mark.filterwarnings("ignore::mercer.errors.NumericalWarning", "ignore::mercer.errors.ConvergenceWarning")
+# Some have classes with fewer rows than folds.
+@pytest.mark.filterwarnings("ignore::mercer.errors.NumericalWarning", "ignore::mercer.errors.ConvergenceWarning",
+                            "ignore:The least populated class")  # fmt: skip
 @parametrize_with_checks([c.estimator for c in ESTIMATOR_CASES], expected_failed_checks=infeasible_checks)
 def test_sklearn_checks(estimator, check):
     check(estimator)
@@ -361,11 +363,11 @@ def check_fit_not_init_refuses(case):
     cls, X = type(case.estimator), case.rows(regression()[0])
     bad = {"alpha": -1.0, "alphas": [-1.0], "solver": "magic", "memory": "many", "engine": "none", "tol": 0,
            "max_iter": -5, "indefinite": "perhaps", "gamma": -1.0, "degree": -1, "coef0": "x", "kernel_params": 3,
-           "fit_intercept": "yes", "scoring": "r2", "alpha_per_target": 7, "tune_rows": 1, "random_state": "x",
+           "fit_intercept": "yes", "scoring": "nothing", "alpha_per_target": 7, "tune_rows": 1, "random_state": "x",
            "kernel": "parabolic", "tune": 3, "C": -1.0, "nu": 2.0, "epsilon": -1.0, "shrinking": "yes", "probability": "no",
            "cache_size": 0, "class_weight": 3, "verbose": "x", "decision_function_shape": "x", "break_ties": "x",
            "multi_class": "x", "variant": "x", "shuffle": 3, "budget": 1, "when_full": "x", "time_limit": 0,
-           "callback": 3}  # fmt: skip
+           "callback": 3, "Cs": [-1.0], "kernel_grid": 3, "cv": "x"}  # fmt: skip
     for name in inspect.signature(cls).parameters:
         settings = {**case.estimator.get_params(deep=False), name: bad[name]}
         model = cls(**settings)
@@ -597,8 +599,9 @@ def test_one_sample(case):
     said = "n_samples=1|number of classes has to be greater than one"
     fails_or_is_finite(clone(case.estimator), case.rows(X[:1]), y[:1], messages=said)
     both = [int(np.argmin(y)), int(np.argmax(y))]
-    two = fails_or_is_finite(clone(case.estimator), case.rows(X[both]), y[both])
-    assert two.shape == (2,)
+    few = "number of members in each class|number of splits"  # too few for folds
+    two = fails_or_is_finite(clone(case.estimator), case.rows(X[both]), y[both], messages=few)
+    assert two.shape == (2,) if two is not None else hasattr(case.estimator, "cv")
     if not case.weighted:
         return
     weight = np.zeros(len(y))
@@ -850,8 +853,8 @@ def test_very_wide_rows(cls):
     S = sp.csr_array((rng.random(500), places), shape=(50, 1_000_000))
     y = suited(cls(), rng.standard_normal(50))
     assert np.isfinite(cls(kernel="rbf").fit(S, y).predict(S[:5])).all()
-    X = rng.standard_normal((3, 100_000))
-    assert np.isfinite(cls(kernel="linear").fit(X, suited(cls(), np.array([0.0, 0.4, 1.0]))).predict(X)).all()
+    X = rng.standard_normal((12, 100_000))
+    assert np.isfinite(cls(kernel="linear").fit(X, suited(cls(), np.arange(12.0))).predict(X)).all()
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS.values())

@@ -7,10 +7,11 @@ import pytest
 from sklearn import datasets, svm
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 
 import mercer
 from estimator_cases import regression
-from mercer import SVC, SVR, NuSVC, NuSVR, OneClassSVM, calibrated
+from mercer import SVC, SVR, NuSVC, NuSVR, OneClassSVM, SVCPath, calibrated
 from mercer.errors import ConvergenceWarning, NumericalWarning
 from mercer.kernels import RBF, Linear, Polynomial, Sigmoid, Spectrum
 from mercer.solvers import c_svc, epsilon_svr, nu_svc, nu_svr, one_class, rows, smo, solve_dual
@@ -384,6 +385,70 @@ def test_support_names_rows_of_x():
             np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
         at_margin = model.decision_function(rows_)[model.support_] * labels[model.support_]
         assert (at_margin < 1 + 2e-3).all()
+
+
+# ------------------------------------------------------------------------------------------------ paths
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_path_is_separate_fits(blocks, monkeypatch):
+    if blocks:
+        monkeypatch.setattr(smo, "_WHOLE", 20)
+        monkeypatch.setattr(smo, "_BLOCK", 32)
+        monkeypatch.setattr(smo, "_SHRINK_EVERY", 3)
+        monkeypatch.setattr(smo, "_SHRINK_LEAST", 0.02)
+    X, labels, targets, w = sample(150)
+    Cs = [1.0, 0.05, 30.0]
+    for y in (labels, np.digitize(targets, [-0.7, 0.7])):
+        base = SVC(kernel=RBF(1.0), tol=1e-8, class_weight="balanced")
+        for C, model in zip(Cs, base.path(X, y, Cs, sample_weight=w), strict=True):
+            alone = SVC(kernel=RBF(1.0), tol=1e-8, class_weight="balanced", C=C).fit(X, y, sample_weight=w)
+            assert model.C == C
+            np.testing.assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-5)
+            np.testing.assert_allclose(model.objective_, alone.objective_, rtol=1e-10)
+            assert set(vars(model)) == set(vars(alone))
+        with pytest.raises(NotFittedError):
+            base.predict(X)
+
+
+def test_a_path_computes_its_kernel_once():
+    X, labels, _, _ = sample(60)
+    calls = []
+
+    def counted(a, b):
+        calls.append(1)
+        return float(np.exp(-np.sum((a - b) ** 2)))
+
+    SVC(kernel=counted).fit(X, labels)
+    once = len(calls)
+    calls.clear()
+    SVC(kernel=counted).path(X, labels, [0.1, 1.0, 10.0, 100.0])
+    assert len(calls) < 2 * once  # the Gram once; each machine prepares its support vectors
+
+
+def test_choosing_along_paths_is_grid_search():
+    X, y = datasets.load_wine(return_X_y=True)
+    X = scaled(X)
+    Cs, lengths = [0.01, 0.3, 10.0], [1.0, 4.0, 20.0]
+    ours = SVCPath(Cs, kernel=RBF(), kernel_grid={"lengthscale": lengths}, cv=3, tol=1e-6).fit(X, y)
+    grid = GridSearchCV(SVC(kernel=RBF(), tol=1e-6), {"kernel__lengthscale": lengths, "C": Cs}, cv=3).fit(X, y)
+    means = {(p["kernel__lengthscale"], p["C"]): m for p, m in
+             zip(grid.cv_results_["params"], grid.cv_results_["mean_test_score"], strict=True)}  # fmt: skip
+    for i, length in enumerate(lengths):
+        for j, C in enumerate(Cs):
+            assert ours.scores_[i, j] == pytest.approx(means[length, C])
+    assert means[ours.kernel_.lengthscale, ours.C_] == grid.best_score_
+    assert ours.grid_[1] == {"lengthscale": 4.0}
+    np.testing.assert_array_equal(ours.predict(X), SVC(kernel=ours.kernel_, C=ours.C_, tol=1e-6).fit(X, y).predict(X))
+    f1 = SVCPath(Cs, kernel=RBF(4.0), cv=3, scoring="f1_macro").fit(X, y)
+    assert f1.scores_.shape == (1, 3)
+
+
+def test_bad_paths():
+    X, labels, _, _ = sample(60)
+    for bad in ([], [0.0, 1.0], [np.inf], [[1.0]]):
+        with pytest.raises(ValueError, match="Cs="):
+            SVC().path(X, labels, bad)
+    with pytest.raises(ValueError, match="kernel_grid needs a kernel object"):
+        SVCPath(kernel="rbf", kernel_grid={"lengthscale": [1.0]}).fit(X, labels)
 
 
 # ------------------------------------------------------------------------------------------------ it ends

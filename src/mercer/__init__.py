@@ -15,6 +15,7 @@ from mercer.estimators import (
     NuSVC,
     NuSVR,
     OneClassSVM,
+    SVCPath,
     calibrated,
 )
 from mercer.gram import Diagonal, Gram, gram
@@ -32,6 +33,7 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "SVCPath",
     "__version__",
     "calibrated",
     "check_kernel",

@@ -6,6 +6,7 @@ from mercer.estimators.perceptron import KernelPerceptron, MistakeBound
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.ridge_cv import KernelRidgeCV
 from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, calibrated
+from mercer.estimators.svm_path import SVCPath
 from mercer.estimators.tuning import Tuning
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "SVCPath",
     "SizeReport",
     "Tuning",
     "calibrated",

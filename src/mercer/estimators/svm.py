@@ -2,11 +2,12 @@
 
 import logging
 import warnings
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin, clone
 from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -17,13 +18,13 @@ from mercer import validate
 from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
 from mercer.estimators.expansion import Expansion
-from mercer.estimators.pairs import PairGrams, pairs_of, sklearn_layout
+from mercer.estimators.pairs import Pair, PairGrams, pairs_of, sklearn_layout
 from mercer.gram import GivenGram, gram
 from mercer.gram.plan import budget
 from mercer.kernels import Linear
 from mercer.linalg import Status
 from mercer.registry import register_estimator
-from mercer.solvers import c_svc, epsilon_svr, nu_svc, nu_svr, one_class, solve_machine
+from mercer.solvers import RowCache, c_svc, epsilon_svr, nu_svc, nu_svr, one_class, solve_machine
 from mercer.threads import map_tiles
 
 __all__ = ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM", "calibrated"]
@@ -81,9 +82,9 @@ class _SVM(KernelEstimator):
         fixed = self._definite(K if repairs or n <= _SAMPLE else K[np.linspace(0, n - 1, _SAMPLE).astype(int)])
         return (K if fixed is None else GivenGram(fixed.matrix.astype(K.dtype))), fixed
 
-    def _machine(self, K, problem):
+    def _machine(self, K, problem, cache=None):
         return solve_machine(
-            K, self._kind, problem, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
+            K, self._kind, problem, cache=cache, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
             time_limit=self.time_limit, memory=self._cache_bytes(), shrinking=self.shrinking, callback=self.callback,
         )  # fmt: skip
 
@@ -156,40 +157,56 @@ def _asks_for_probability(self):
     return True
 
 
+@dataclass(frozen=True)
+class _Setup:
+    """A classification problem at the door of the solver."""
+
+    rows: Any
+    index: np.ndarray
+    codes: np.ndarray
+    share: np.ndarray
+    K: Any
+    fixed: Any
+    pairs: list[Pair]
+
+
 class _Classifier(ClassifierMixin, _SVM):
     def fit(self, X, y, sample_weight=None):
         """Fit on rows X, labels y (n,) and optional weights: a weight of 2 is the row twice."""
-        rows, y, w, kept = self._begin(X, y, sample_weight, multi_output=False)
-        check_classification_targets(y)
-        classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(
-                f"The number of classes has to be greater than one; got {len(classes)} class: {classes[0]!r}"
-            )
-        rows, codes, w, index = self._canonical(rows, codes, w, kept)
-        self.classes_, self.class_weight_ = classes, _class_weights(self.class_weight, classes, codes, w)
-        K, fixed = self._gram_of(rows, w)
-        share = w * self.class_weight_[codes]
-        pairs = pairs_of(len(classes), self.multi_class)
-        found = self._machines(K, codes, share, pairs)
-        self._store(rows, index, codes, found, pairs, fixed)
+        setup = self._setup(X, y, sample_weight)
+        found = [(inside, machine) for inside, (machine,) in self._machines(setup, [self])]
+        self._store(setup, found)
         self._fit_probability(X, y, sample_weight)
         return self._finish([m for _, m in found])
 
-    def _machines(self, K, codes, share, pairs):
-        """(rows, machine) of every pair."""
-        grams = PairGrams(K, codes, len(self.classes_))
+    def _setup(self, X, y, sample_weight):
+        rows, y, w, kept = self._begin(X, y, sample_weight, multi_output=False)
+        classes, codes = _labels(y)
+        rows, codes, w, index = self._canonical(rows, codes, w, kept)
+        self.classes_, self.class_weight_ = classes, _class_weights(self.class_weight, classes, codes, w)
+        K, fixed = self._gram_of(rows, w)
+        return _Setup(
+            rows, index, codes, w * self.class_weight_[codes], K, fixed, pairs_of(len(classes), self.multi_class)
+        )
+
+    def _machines(self, setup, models):
+        """(rows, [machine of each model]) of every pair; models differ in their price of errors and follow one another."""
+        grams = PairGrams(setup.K, setup.codes, len(self.classes_))
 
         def job(p):
-            inside, y = pairs[p].rows(codes)
-            return inside, self._machine(grams.of(pairs[p], inside), self._problem(y, share[inside]))
+            inside, y = setup.pairs[p].rows(setup.codes)
+            K, share = grams.of(setup.pairs[p], inside), setup.share[inside]
+            if len(models) == 1:
+                return inside, [self._machine(K, self._problem(y, share))]
+            return inside, self._following(K, y, share, models)
 
         # Small pairs are solved side by side, each by one thread; of large ones each tile loop uses all.
         if grams.small:
-            return map_tiles(job, len(pairs))
-        return [job(p) for p in range(len(pairs))]
+            return map_tiles(job, len(setup.pairs))
+        return [job(p) for p in range(len(setup.pairs))]
 
-    def _store(self, rows, index, codes, found, pairs, fixed):
+    def _store(self, setup, found):
+        rows, index, codes, pairs, fixed = setup.rows, setup.index, setup.codes, setup.pairs, setup.fixed
         coefficients, intercept = np.zeros((len(codes), len(pairs))), np.zeros(len(pairs))
         for p, (inside, m) in enumerate(found):
             coefficients[inside, p], intercept[p] = m.coefficients, m.intercept
@@ -241,8 +258,6 @@ class _Classifier(ClassifierMixin, _SVM):
             return
         warnings.warn("the `probability` parameter is deprecated as in scikit-learn; use mercer.calibrated(...) or "
                       "sklearn.calibration.CalibratedClassifierCV", FutureWarning, stacklevel=3)  # fmt: skip
-        from sklearn.base import clone
-
         model = clone(self).set_params(probability="deprecated")
         self._calibrated = calibrated(model, random_state=self.random_state).fit(X, y, sample_weight=sample_weight)
 
@@ -275,6 +290,22 @@ def calibrated(classifier, *, method="sigmoid", cv=5, random_state=None) -> Any:
 
     folds = StratifiedKFold(cv, shuffle=True, random_state=random_state) if isinstance(cv, int) else cv
     return CalibratedClassifierCV(classifier, method=method, cv=folds, ensemble=False)
+
+
+def _labels(y):
+    """Classes, at least two, and the number of each row's."""
+    check_classification_targets(y)
+    classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class: {classes[0]!r}")
+    return classes, codes
+
+
+def _prices(Cs):
+    values = np.asarray(Cs, dtype=np.float64)
+    if values.ndim != 1 or not len(values) or not (np.isfinite(values) & (values > 0)).all():
+        raise ValueError(f"Cs={Cs!r} must be a list of positive numbers")
+    return values
 
 
 def _class_weights(class_weight, classes, codes, w):
@@ -371,6 +402,40 @@ class SVC(_Classifier):
 
     def _problem(self, y, share):
         return c_svc(y, self.C * share)
+
+    def path(self, X, y, Cs, sample_weight=None) -> "list[SVC]":
+        """Fitted machines for several prices C, cheaper than one by one: they share kernel rows, and each starts from the
+        solution of the next smaller C.
+
+        >>> from sklearn.datasets import load_iris
+        >>> from mercer import SVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> [len(m.support_) for m in SVC(gamma=0.5).path(X, y, [0.1, 1, 10])]
+        [123, 57, 36]
+        """
+        Cs = _prices(Cs)
+        order = np.argsort(Cs, kind="stable")
+        models = [clone(self).set_params(C=float(C)) for C in Cs[order]]
+        setup = self._setup(X, y, sample_weight)
+        found = self._machines(setup, models)
+        for k, model in enumerate(models):
+            vars(model).update({n: v for n, v in vars(self).items() if n.endswith("_") and not n.startswith("__")})
+            model._store(setup, [(inside, machines[k]) for inside, machines in found])
+            model._finish([machines[k] for _, machines in found])
+        forget(self)
+        return [models[k] for k in np.argsort(order, kind="stable")]
+
+    def _following(self, K, y, share, models):
+        cache, done, last = RowCache(K, self._cache_bytes()), [], None
+        for model in models:
+            problem = model._problem(y, share)
+            if last is not None:  # variables at their borders stay there, as most of them will
+                problem = replace(
+                    problem, start=np.clip(done[-1].coefficients * (model.C / last), problem.lower, problem.upper)
+                )
+            done.append(model._machine(K, problem, cache))
+            last = model.C
+        return done
 
 
 @register_estimator

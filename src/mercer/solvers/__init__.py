@@ -22,6 +22,7 @@ from mercer.solvers.ridge import (
     solve_ridge_cg,
     solve_ridge_primal,
 )
+from mercer.solvers.rows import RowCache
 from mercer.solvers.smo import DualProblem, DualSolution, duality_gap, solve_dual
 from mercer.solvers.svm import Machine, c_svc, epsilon_svr, nu_svc, nu_svr, one_class, solve_machine
 
@@ -35,6 +36,7 @@ __all__ = [
     "PrimalScores",
     "RidgePath",
     "RidgeSolution",
+    "RowCache",
     "c_svc",
     "compression_bound",
     "duality_gap",

@@ -17,13 +17,21 @@ class RowCache:
 
     def __init__(self, K, memory: int):
         n = K.shape[0]
+        self._whole: np.ndarray | None = None
         capacity = int(min(n, memory // (n * K.dtype.itemsize)))
         self.source = _GivenSource(K) if isinstance(K, GivenGram) else _GramSource(K)
         self.buffer = np.empty((capacity, n), K.dtype)  # pages are taken when they are written
+        self.order = np.arange(n)  # row of K at each position
         self.slot = np.full(n, -1)  # of a position
         self.owner = np.full(capacity, -1)  # position in a slot
         self.length = np.zeros(capacity, dtype=np.intp)  # columns known of it
         self._clock = 0
+
+    def whole(self) -> np.ndarray:
+        """All of the matrix, made once."""
+        if self._whole is None:
+            self._whole = self.source.whole()
+        return self._whole
 
     @property
     def capacity(self) -> int:
@@ -78,7 +86,7 @@ class RowCache:
             lambda i: _compiled.permute_rows(self.buffer, used[i * step : (i + 1) * step], order), -(-len(used) // step)
         )
         self.owner[used] = place[self.owner[used]]
-        self.slot = self.slot[order]
+        self.slot, self.order = self.slot[order], self.order[order]
         self.source = self.source.permuted(order)
 
     # ------------------------------------------------------------------------------------ inside

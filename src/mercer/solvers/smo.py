@@ -74,27 +74,31 @@ class Progress:
 
 
 def solve_dual(K, problem: DualProblem, *, tol=1e-3, max_iter=None, time_limit=None, memory=2 * 10**8, shrinking=True,
-               callback: Callable[[Progress], object] | None = None) -> DualSolution:  # fmt: skip
-    """Solve the dual on a Gram (lazy or given) until no pair of slopes differs by more than `tol`."""
-    return _BlockSMO(K, problem, tol, max_iter, time_limit, memory, shrinking, callback).run()
+               callback: Callable[[Progress], object] | None = None, cache: RowCache | None = None) -> DualSolution:  # fmt: skip
+    """Solve the dual on a Gram (lazy or given) until no pair of slopes differs by more than `tol`.
+
+    A `cache` that an earlier problem on the same Gram has filled is used again.
+    """
+    cache = RowCache(K, memory) if cache is None else cache
+    return _BlockSMO(cache, problem, tol, max_iter, time_limit, shrinking, callback).run()
 
 
 class _BlockSMO:
-    def __init__(self, K, problem, tol, max_iter, time_limit, memory, shrinking, callback):
-        n = K.shape[0]
+    def __init__(self, cache, problem, tol, max_iter, time_limit, shrinking, callback):
+        n = len(problem.linear)
         self.problem, self.n, self.tol, self.shrinking, self.callback = problem, n, float(tol), shrinking, callback
         self.max_iter = max(10_000_000, 100 * n) if max_iter is None else int(max_iter)
         self.deadline = np.inf if time_limit is None else time.monotonic() + time_limit
         self.block_size = n if n <= _WHOLE else _BLOCK
-        self.cache = RowCache(K, memory)
-        self.order = np.arange(n)
-        self.beta = np.zeros(n) if problem.start is None else np.array(problem.start, dtype=np.float64)
-        self.linear, self.lower, self.upper = problem.linear.copy(), problem.lower.copy(), problem.upper.copy()
+        self.cache, order = cache, cache.order
+        self.order = order.copy()
+        self.beta = np.zeros(n) if problem.start is None else problem.start[order].astype(np.float64)
+        self.linear, self.lower, self.upper = problem.linear[order], problem.lower[order], problem.upper[order]
         self.active, self.iterations, self.rounds = n, 0, 0
-        self.block, self.block_gram = np.empty(0, dtype=np.intp), np.empty((0, 0), K.dtype)
+        self.block, self.block_gram = np.empty(0, dtype=np.intp), np.empty((0, 0), cache.buffer.dtype)
         self.whole = n <= _WHOLE
         if self.whole:
-            self.block, self.block_gram = np.arange(n), self.cache.source.whole()
+            self.block, self.block_gram = np.arange(n), cache.whole()
         self.started = time.monotonic()
 
     # ------------------------------------------------------------------------------------ the loop
