@@ -171,13 +171,7 @@ class _Setup:
 
 
 class _Classifier(ClassifierMixin, _SVM):
-    def fit(self, X, y, sample_weight=None):
-        """Fit on rows X, labels y (n,) and optional weights: a weight of 2 is the row twice."""
-        setup = self._setup(X, y, sample_weight)
-        found = [(inside, machine) for inside, (machine,) in self._machines(setup, [self])]
-        self._store(setup, found)
-        self._fit_probability(X, y, sample_weight)
-        return self._finish([m for _, m in found])
+    """Labels by the signs and votes of machines for two classes."""
 
     def _setup(self, X, y, sample_weight):
         rows, y, w, kept = self._begin(X, y, sample_weight, multi_output=False)
@@ -252,7 +246,18 @@ class _Classifier(ClassifierMixin, _SVM):
             votes[~first, pair.second] += 1
         return votes
 
-    # ------------------------------------------------------------------------------------ probabilities
+
+class _WeightedClassifier(_Classifier):
+    """Classifiers that take weights and, as long as scikit-learn's do, the parameter `probability`."""
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit on rows X, labels y (n,) and optional weights: a weight of 2 is the row twice."""
+        setup = self._setup(X, y, sample_weight)
+        found = [(inside, machine) for inside, (machine,) in self._machines(setup, [self])]
+        self._store(setup, found)
+        self._fit_probability(X, y, sample_weight)
+        return self._finish([m for _, m in found])
+
     def _fit_probability(self, X, y, sample_weight):
         if self.probability in ("deprecated", False):
             return
@@ -328,7 +333,7 @@ _OF_CLASSIFIERS = {
 
 
 @register_estimator
-class SVC(_Classifier):
+class SVC(_WeightedClassifier):
     r"""C-support vector classification with any kernel.
 
     .. math:: \min_{f, b} \tfrac12 \lVert f \rVert^2 + \sum_i C_i \max(0, 1 - y_i (f(x_i) + b)), \qquad C_i = C w_i
@@ -439,7 +444,7 @@ class SVC(_Classifier):
 
 
 @register_estimator
-class NuSVC(_Classifier):
+class NuSVC(_WeightedClassifier):
     r"""Support vector classification with a bound nu on the fraction of margin errors instead of a price C.
 
     Parameters and attributes are those of `SVC`, with `nu` in place of `C`: at most a fraction nu of the rows are margin

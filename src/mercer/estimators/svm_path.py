@@ -55,8 +55,6 @@ class SVCPath(_Classifier):
         "scoring": [str, callable, None],
     }
 
-    probability = False  # SVC's deprecated parameter is not repeated here
-
     def __init__(self, Cs=(0.01, 0.1, 1.0, 10.0, 100.0, 1000.0), *, kernel="rbf", kernel_grid=None, cv=5, scoring=None, degree=3,
                  gamma="scale", coef0=0.0, shrinking=True, tol=1e-3, cache_size=200, class_weight=None, verbose=False,
                  max_iter=-1, decision_function_shape="ovr", break_ties=False, multi_class="ovo", time_limit=None, callback=None,
