@@ -108,8 +108,10 @@ class RowCache:
         lengths = self.length[slots]
         for start in np.unique(lengths[lengths < stop]):
             short = np.sort(slots[lengths == start])
-            for run in np.split(short, np.flatnonzero(np.diff(short) != 1) + 1):
-                self.source.fill(self.buffer, int(run[0]), self.owner[run], int(start), stop)
+            if short[-1] - short[0] == len(short) - 1:
+                self.source.fill(self.buffer, int(short[0]), self.owner[short], int(start), stop)
+            else:  # scattered: computed side by side and copied to their places
+                self.buffer[short, start:stop] = self.source.block(self.owner[short], np.arange(start, stop))
             self.length[short] = stop
 
 
@@ -123,8 +125,11 @@ class _GramSource:
         return self.K.dense()
 
     def block(self, rows, columns):
-        out = np.empty((len(rows), len(columns)), self.K.dtype)
-        self.K.engine.fill(out, 0, 0, self.side.take(rows), self.side.take(columns))
+        if len(columns) > 1 and columns[-1] - columns[0] == len(columns) - 1 and (np.diff(columns) == 1).all():
+            columns = slice(int(columns[0]), int(columns[-1]) + 1)  # a view instead of a copy
+        x, y = self.side.take(rows), self.side.take(columns)
+        out = np.empty((len(x), len(y)), self.K.dtype)
+        self.K.engine.fill(out, 0, 0, x, y)
         return out
 
     def fill(self, out, first, rows, start, stop):
