@@ -12,7 +12,7 @@ class RowCache:
     """Rows of a symmetric Gram, by position in an order that may change: computed when asked for, kept while there is room.
 
     A row may be known only up to some column: `fetch(positions, stop)` computes what is missing of the first `stop` columns.
-    Rows that were not asked for longest make room for new ones, in the order of their places.
+    When it is full, places are taken in turn, except those of rows asked for at the same time.
     """
 
     def __init__(self, K, memory: int):
