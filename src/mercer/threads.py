@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["map_tiles", "one_thread_blas", "stopping", "thread_count"]
+__all__ = ["map_tiles", "nested", "one_thread_blas", "stopping", "thread_count"]
 
 _lock = threading.Lock()
 _state: dict = {"depth": 0, "limiter": None, "threads": 1, "controller": None, "pools": {}}
@@ -90,6 +90,11 @@ def stopping() -> bool:
     return stop is not None and stop.is_set()
 
 
+def nested() -> bool:
+    """Whether this thread works for a tile loop already: one started here runs serially."""
+    return getattr(_inside, "busy", False)
+
+
 def map_tiles(job: Callable[[int], object], count: int, threads: int | None = None) -> list:
     """[job(0), ..., job(count - 1)] over the threads; Ctrl-C and errors stop it within one job. Nested use runs serially.
 
@@ -97,8 +102,7 @@ def map_tiles(job: Callable[[int], object], count: int, threads: int | None = No
     taking the limit and giving it back. So even one job of the main thread goes to a worker.
     """
     threads = max(1, min(threads or thread_count(), count))
-    nested = getattr(_inside, "busy", False)
-    if nested or (threads == 1 and threading.current_thread() is not threading.main_thread()):
+    if nested() or (threads == 1 and threading.current_thread() is not threading.main_thread()):
         with one_thread_blas():
             return [job(i) for i in range(count)]
     return _run_parallel(job, count, threads)

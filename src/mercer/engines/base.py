@@ -12,6 +12,7 @@ from mercer.engines.gradients import Gradients
 from mercer.engines.prepare import Prepared, diagonal, prepare
 from mercer.errors import NanError
 from mercer.kernels.trace import Lowered
+from mercer.threads import nested
 
 __all__ = ["Engine"]
 
@@ -70,7 +71,7 @@ class Engine:
 
     def fill(self, K, i0, j0, x: Prepared, y: Prepared):
         """K(x, y) into K[i0 : i0 + len(x), j0 : j0 + len(y)]; tiles are spread over the threads also where rows are few."""
-        rows, cols = self._grid(x, y, _small_tile(len(x), len(y)))
+        rows, cols = self._grid(x, y, None if nested() else _small_tile(len(x), len(y)))
         tiles = [(r, c) for r in rows for c in cols]
 
         def job(i):

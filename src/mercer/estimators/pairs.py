@@ -53,12 +53,14 @@ class PairGrams:
             return self.K
         if not self.small:
             return self.K[inside, inside]
+        from mercer.engines import _compiled
+
         a, b = self.members[pair.first], self.members[pair.second]
         whole = self._scratch(len(a) + len(b))
         first, second = slice(0, len(a)), slice(len(a), len(whole))
         whole[first, first], whole[second, second] = self._own(pair.first), self._own(pair.second)
-        whole[first, second] = self.K[a, b].dense()
-        whole[second, first] = whole[first, second].T
+        self.K.fill(whole, 0, len(a), a, b)
+        _compiled.mirror_tile(whole, 0, len(a), len(a), len(whole))
         return GivenGram(whole)
 
     def _scratch(self, n):

@@ -82,24 +82,26 @@ class _SVM(KernelEstimator):
         fixed = self._definite(K if repairs or n <= _SAMPLE else K[np.linspace(0, n - 1, _SAMPLE).astype(int)])
         return (K if fixed is None else GivenGram(fixed.matrix.astype(K.dtype))), fixed
 
-    def _machine(self, K, problem, cache=None):
+    def _machine(self, cache, problem):
         return solve_machine(
-            K, self._kind, problem, cache=cache, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
-            time_limit=self.time_limit, memory=self._cache_bytes(), shrinking=self.shrinking, callback=self.callback,
+            cache, self._kind, problem, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
+            time_limit=self.time_limit, shrinking=self.shrinking, callback=self.callback,
         )  # fmt: skip
 
     def _cache_bytes(self):
         return int(min(self.cache_size * 1e6, budget(self.memory))) if self.memory is None else budget(self.memory)
 
-    def _keep(self, rows, index, coefficients, fixed, order=None):
-        """Keep the rows that take part: coefficients (n, p) of all rows. Returns their numbers among the rows."""
+    def _keep(self, rows, index, found, fixed, groups):
+        """Keep the rows that take part, by group and number: found is [(rows, machine), ...]. Returns which they are."""
+        taking, coefficients = _gathered(found, len(index), whole=fixed is not None)
         if fixed is not None:
             coefficients = fixed.transform(coefficients.T).T
-        taking = np.flatnonzero((coefficients != 0).any(axis=1))
-        rank = index[taking] if order is None else np.lexsort((index[taking], order[taking]))
-        taking = taking[np.argsort(rank) if order is None else rank]
+            taking = np.flatnonzero((coefficients != 0).any(axis=1))
+            coefficients = coefficients[taking]
+        order = np.lexsort((index[taking], groups[taking]))
+        taking = taking[order]
         self.support_ = index[taking].astype(np.int32)
-        self._columns = np.ascontiguousarray(coefficients[taking]).astype(self._dtype(rows))
+        self._columns = np.ascontiguousarray(coefficients[order], self._dtype(rows))
         if self._precomputed:
             self.X_fit_ = self.support_vectors_ = np.empty((0, 0))
             self.kept_ = self.support_
@@ -150,6 +152,17 @@ class _SVM(KernelEstimator):
         return (self.support_vectors_.T @ self._columns).T
 
 
+def _gathered(found, n, whole):
+    """Coefficients (m, p) of the rows that some machine uses, or of all n, and which rows those are."""
+    used = [inside[machine.coefficients != 0] for inside, machine in found]
+    rows = np.arange(n) if whole else np.unique(np.concatenate(used))
+    place, out = np.empty(n, dtype=np.intp), np.zeros((len(rows), len(found)))
+    place[rows] = np.arange(len(rows))
+    for p, (_, machine) in enumerate(found):
+        out[place[used[p]], p] = machine.coefficients[machine.coefficients != 0]
+    return rows, out
+
+
 # ------------------------------------------------------------------------------------------------ classification
 def _asks_for_probability(self):
     if self.probability in ("deprecated", False):
@@ -185,29 +198,36 @@ class _Classifier(ClassifierMixin, _SVM):
 
     def _machines(self, setup, models):
         """(rows, [machine of each model]) of every pair; models differ in their price of errors and follow one another."""
-        grams = PairGrams(setup.K, setup.codes, len(self.classes_))
+        grams, memory = PairGrams(setup.K, setup.codes, len(self.classes_)), self._cache_bytes()
 
         def job(p):
             inside, y = setup.pairs[p].rows(setup.codes)
-            K, share = grams.of(setup.pairs[p], inside), setup.share[inside]
-            if len(models) == 1:
-                return inside, [self._machine(K, self._problem(y, share))]
-            return inside, self._following(K, y, share, models)
+            cache = RowCache(grams.of(setup.pairs[p], inside), memory)
+            return inside, self._following(cache, y, setup.share[inside], models)
 
         # Small pairs are solved side by side, each by one thread; of large ones each tile loop uses all.
         if grams.small:
             return map_tiles(job, len(setup.pairs))
         return [job(p) for p in range(len(setup.pairs))]
 
+    @staticmethod
+    def _following(cache, y, share, models):
+        """The machines of one pair, each started from the one before."""
+        done: list = []
+        for k, model in enumerate(models):
+            problem = model._problem(y, share)
+            if k:  # variables at their borders stay there, as most of them will
+                start = done[-1].coefficients * (model.C / models[k - 1].C)
+                problem = replace(problem, start=np.clip(start, problem.lower, problem.upper))
+            done.append(model._machine(cache, problem))
+        return done
+
     def _store(self, setup, found):
         rows, index, codes, pairs, fixed = setup.rows, setup.index, setup.codes, setup.pairs, setup.fixed
-        coefficients, intercept = np.zeros((len(codes), len(pairs))), np.zeros(len(pairs))
-        for p, (inside, m) in enumerate(found):
-            coefficients[inside, p], intercept[p] = m.coefficients, m.intercept
+        taking = self._keep(rows, index, found, fixed, codes)
+        self.intercept_ = np.array([m.intercept for _, m in found])
         if len(self.classes_) == 2:  # scikit-learn: positive is the second class
-            coefficients, intercept = -coefficients, -intercept
-        taking = self._keep(rows, index, coefficients, fixed, codes)
-        self.intercept_ = intercept
+            self._columns, self.intercept_ = -self._columns, -self.intercept_
         self.dual_coef_ = sklearn_layout(self._columns, codes[taking], pairs, len(self.classes_), self.multi_class)
         self.n_support_ = np.bincount(codes[taking], minlength=len(self.classes_)).astype(np.int32)
         self.n_iter_ = np.array([m.iterations for _, m in found], dtype=np.int32)
@@ -430,18 +450,6 @@ class SVC(_WeightedClassifier):
         forget(self)
         return [models[k] for k in np.argsort(order, kind="stable")]
 
-    def _following(self, K, y, share, models):
-        cache, done, last = RowCache(K, self._cache_bytes()), [], None
-        for model in models:
-            problem = model._problem(y, share)
-            if last is not None:  # variables at their borders stay there, as most of them will
-                problem = replace(
-                    problem, start=np.clip(done[-1].coefficients * (model.C / last), problem.lower, problem.upper)
-                )
-            done.append(model._machine(K, problem, cache))
-            last = model.C
-        return done
-
 
 @register_estimator
 class NuSVC(_WeightedClassifier):
@@ -501,8 +509,9 @@ class _OneMachine(_SVM):
     def _fit_one(self, rows, y, w, kept):
         rows, y, w, index = self._canonical(rows, y, w, kept)
         K, fixed = self._gram_of(rows, w)
-        machine = self._machine(K, self._problem(y, w))
-        self._keep(rows, index, machine.coefficients[:, None], fixed)
+        machine = self._machine(RowCache(K, self._cache_bytes()), self._problem(y, w))
+        everything = np.arange(len(index))
+        self._keep(rows, index, [(everything, machine)], fixed, np.zeros(len(index)))
         self.dual_coef_ = self._columns.T
         self.intercept_ = np.array([machine.intercept])
         self.n_support_ = np.array([len(self.support_)], dtype=np.int32)

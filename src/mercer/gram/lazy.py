@@ -107,6 +107,10 @@ class Gram(Operator):
         """Part of the matrix as an array."""
         return self[rows, columns].dense()
 
+    def fill(self, out, i0, j0, rows, columns):
+        """Part of the matrix into out[i0:, j0:]."""
+        self.engine.fill(out, i0, j0, self.x.take(rows), self.y.take(columns))
+
     def rows(self, index) -> np.ndarray:
         """Chosen rows as an array."""
         return self[index].dense()

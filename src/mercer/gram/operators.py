@@ -96,6 +96,9 @@ class GivenGram(Operator):
     def rows(self, index):
         return self.K[index]
 
+    def fill(self, out, i0, j0, rows, columns):
+        out[i0 : i0 + len(rows), j0 : j0 + len(columns)] = self.K[np.ix_(rows, columns)]
+
     def __getitem__(self, key):
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
         return GivenGram(self.K[rows][:, columns])

@@ -74,12 +74,12 @@ class Progress:
 
 
 def solve_dual(K, problem: DualProblem, *, tol=1e-3, max_iter=None, time_limit=None, memory=2 * 10**8, shrinking=True,
-               callback: Callable[[Progress], object] | None = None, cache: RowCache | None = None) -> DualSolution:  # fmt: skip
+               callback: Callable[[Progress], object] | None = None) -> DualSolution:  # fmt: skip
     """Solve the dual on a Gram (lazy or given) until no pair of slopes differs by more than `tol`.
 
-    A `cache` that an earlier problem on the same Gram has filled is used again.
+    K may be a `RowCache` that an earlier problem on the same Gram has filled; else one of `memory` bytes is made.
     """
-    cache = RowCache(K, memory) if cache is None else cache
+    cache = K if isinstance(K, RowCache) else RowCache(K, memory)
     return _BlockSMO(cache, problem, tol, max_iter, time_limit, shrinking, callback).run()
 
 
@@ -177,8 +177,9 @@ class _BlockSMO:
         gram = self._block_gram(W)
         middle = 0.5 * float(low[np.isfinite(low)].max() + high[np.isfinite(high)].min())
         f, beta = (self.g[W] - middle).astype(gram.dtype), self.beta[W]
-        limit = min(10 * len(W), self.max_iter - self.iterations)
-        tol = max(_INNER * violation, 0.5 * self.tol)
+        limit = min((2 if self.whole else 10) * len(W), self.max_iter - self.iterations)
+        # Where no other block waits there is nothing to gain from stopping early.
+        tol = 0.5 * self.tol if self.whole else max(_INNER * violation, 0.5 * self.tol)
         tiny = _TINY * max(float(np.abs(np.diagonal(gram)).max()), np.finfo(gram.dtype).tiny)
         steps = _compiled.solve_block(gram, beta, f, self.lower[W], self.upper[W], self.problem.kink, self.problem.parts, tol,
                                       tiny, limit)  # fmt: skip
