@@ -13,6 +13,7 @@ import mercer
 from estimator_cases import regression
 from mercer import SVC, SVR, NuSVC, NuSVR, OneClassSVM, SVCPath, calibrated
 from mercer.errors import ConvergenceWarning, NumericalWarning
+from mercer.estimators import svm as estimators
 from mercer.kernels import RBF, Linear, Polynomial, Sigmoid, Spectrum
 from mercer.solvers import c_svc, epsilon_svr, nu_svc, nu_svr, one_class, rows, smo, solve_dual
 from mercer.solvers import svm as machines
@@ -491,6 +492,26 @@ def test_caps_and_limits_warn_and_leave_a_model():
         assert model.fit_status_ == 1
         assert np.isfinite(model.decision_function(X)).all()
         assert model.violation_[0] > 1e-3
+
+
+def test_verbose_prints_progress_and_what_was_reached(capsys):
+    X, labels, _, _ = sample(200)
+    quiet, loud = SVC(C=10.0).fit(X, labels), SVC(C=10.0, verbose=True, callback=lambda progress: None).fit(X, labels)
+    out = capsys.readouterr().out
+    assert out.startswith(
+        f"SVC: 1 machine(s), {len(quiet.support_)} support vectors, {quiet.n_iter_[0]} steps, slopes at most"
+    )
+    assert np.array_equal(quiet.dual_coef_, loud.dual_coef_)
+    seen = []
+    told = estimators._printing(seen.append, every=1.0)
+    for seconds in (0.5, 1.0, 1.5, 2.5):
+        assert not told(smo.Progress(7, 0.25, 90, seconds))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["1.0", "2.5"]
+    assert "slopes 0.25 apart" in lines[0]
+    assert "90 variables in play" in lines[0]
+    assert len(seen) == 4
+    assert estimators._printing(lambda progress: True)(smo.Progress(0, 1.0, 9, 0.0))
 
 
 def test_callback_sees_progress_and_an_error_in_it_leaves_nothing_half_fitted():

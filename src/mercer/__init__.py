@@ -4,7 +4,7 @@ import logging
 
 from mercer import datasets, kernels
 from mercer._version import __version__
-from mercer.diagnostics import check_kernel, fourier_check, mercer_expansion, mercer_map, repair
+from mercer.diagnostics import check_kernel, fourier_check, mercer_expansion, mercer_map, repair, separable
 from mercer.engines import Engine
 from mercer.estimators import (
     SVC,
@@ -44,6 +44,7 @@ __all__ = [
     "mercer_expansion",
     "mercer_map",
     "repair",
+    "separable",
     "show_versions",
 ]
 

@@ -490,17 +490,20 @@ def canonical(X, y, weight):
     mark = _content_hash(rows) + _content_hash(targets.reshape(len(kept), -1)) * np.uint64(0x9E3779B97F4A7C15)
     order = np.argsort(mark, kind="stable")
     new = np.ones(len(order), dtype=bool)
-    for i in np.flatnonzero(mark[order[1:]] == mark[order[:-1]]) + 1:  # equal marks are equal rows, but for odd luck
+    twins = np.flatnonzero(mark[order[1:]] == mark[order[:-1]]) + 1  # equal marks are equal rows, but for odd luck
+    for i in np.split(twins, range(4096, len(twins), 4096)):
         a, b = order[i - 1], order[i]
-        new[i] = _differ(rows, a, b) or not np.array_equal(targets[a], targets[b])
+        new[i] = _differ(rows, a, b) | _differ(targets.reshape(len(kept), -1), a, b)
     first = order[new]
     total = np.add.reduceat(w[kept][order], np.flatnonzero(new))
     return take(rows, first), targets[first], total, kept[first]
 
 
 def _differ(rows, a, b):
-    x, y = rows[[a]], rows[[b]]
-    return bool((x != y).nnz) if sp.issparse(rows) else not np.array_equal(x, y)
+    """Whether rows a[i] and b[i] are different."""
+    if sp.issparse(rows):
+        return np.diff((rows[a] != rows[b]).tocsr().indptr) > 0
+    return (rows[a] != rows[b]).any(axis=1)
 
 
 def _content_hash(X, step=512):

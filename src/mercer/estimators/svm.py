@@ -85,7 +85,8 @@ class _SVM(KernelEstimator):
     def _machine(self, cache, problem):
         return solve_machine(
             cache, self._kind, problem, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
-            time_limit=self.time_limit, shrinking=self.shrinking, callback=self.callback,
+            time_limit=self.time_limit, shrinking=self.shrinking,
+            callback=_printing(self.callback) if self.verbose else self.callback,
         )  # fmt: skip
 
     def _cache_bytes(self):
@@ -127,6 +128,9 @@ class _SVM(KernelEstimator):
                           f"{self.tol:g}: scale the columns of X, lower C, or raise max_iter", ConvergenceWarning,
                           stacklevel=3)  # fmt: skip
         self.solver_used_ = "smo"
+        if self.verbose:
+            print(f"{type(self).__name__}: {len(machines)} machine(s), {len(self.support_)} support vectors, "
+                  f"{np.sum(self.n_iter_)} steps, slopes at most {self.violation_.max():.2g} apart")  # fmt: skip
         return self
 
     def _sums(self, X):
@@ -150,6 +154,21 @@ class _SVM(KernelEstimator):
         if not isinstance(self.kernel_, Linear) or getattr(self.support_vectors_, "ndim", 1) != 2:
             raise AttributeError("coef_ is only available when using a linear kernel")
         return (self.support_vectors_.T @ self._columns).T
+
+
+def _printing(callback, every=0.5):
+    """The callback, and a line of progress every so many seconds of one machine."""
+    due = every
+
+    def told(progress):
+        nonlocal due
+        if progress.seconds >= due:
+            due = progress.seconds + every
+            print(f"{progress.seconds:6.1f} s  {progress.iterations:9d} steps  slopes {progress.violation:.2g} apart  "
+                  f"{progress.active} variables in play", flush=True)  # fmt: skip
+        return callback is not None and callback(progress)
+
+    return told
 
 
 def _gathered(found, n, whole):
@@ -369,6 +388,7 @@ class SVC(_WeightedClassifier):
     tol : largest difference of dual slopes at which the solver stops. max_iter : cap of its steps, -1 for a very large one.
     time_limit : seconds for each pair of classes, after which the solver stops. callback : called with the progress of the solver
         between blocks; stops it by returning True.
+    verbose : print the progress of long fits and what was reached.
     shrinking : whether variables that stay at their borders are left out of the way.
     cache_size : megabytes of kernel rows kept, if `memory` is not given.
     probability : deprecated as in scikit-learn; see `mercer.calibrated`.

@@ -48,7 +48,9 @@ class RowCache:
             lambda i: _compiled.gather(self.buffer, slots, there[i * step : (i + 1) * step], columns, out),
             -(-len(there) // step),
         )
-        if len(there) < len(rows):
+        if not len(there):
+            out[...] = self.source.block(rows, columns)
+        elif len(there) < len(rows):
             out[~known] = self.source.block(rows[~known], columns)
 
     def fetch(self, positions, stop) -> np.ndarray:
@@ -125,6 +127,9 @@ class _GramSource:
         return self.K.dense()
 
     def block(self, rows, columns):
+        if rows is columns:
+            x = self.side.take(rows)
+            return self.K.engine.block(x, x)
         if len(columns) > 1 and columns[-1] - columns[0] == len(columns) - 1 and (np.diff(columns) == 1).all():
             columns = slice(int(columns[0]), int(columns[-1]) + 1)  # a view instead of a copy
         x, y = self.side.take(rows), self.side.take(columns)

@@ -241,7 +241,7 @@ class _BlockSMO:
         gram = np.empty((len(W), len(W)), self.block_gram.dtype)
         shared = slice(len(self.block) - kept, len(self.block))
         gram[:kept, :kept] = self.block_gram[shared, shared]
-        self.cache.gather(W[kept:], W, gram[kept:])
+        self.cache.gather(W[kept:] if kept else W, W, gram[kept:])
         gram[:kept, kept:] = gram[kept:, :kept].T
         self.block, self.block_gram = W, gram
         return gram
