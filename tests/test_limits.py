@@ -182,6 +182,7 @@ INTERRUPTED = """
     start = time.perf_counter()
     model.fit(X, y)
     whole = time.perf_counter() - start
+    fitted = model.predict(X[:3])
     cut = 0
     for share in np.random.default_rng(1).uniform(0.02, 0.9, 5):
         pressed = {}
@@ -200,7 +201,7 @@ INTERRUPTED = """
             cut += 1
             assert time.perf_counter() - pressed["at"] < 10, "late"
             try:
-                model.predict(X[:3])
+                assert np.array_equal(model.predict(X[:3]), fitted), "half a model"  # interrupted after the last step
             except NotFittedError:
                 pass
         timer.join()

@@ -768,12 +768,13 @@ def test_sklearn_param_validation(case):
 
 # ------------------------------------------------------------------------------------------------ the goal
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_mnist(data_home):
     """Voted and averaged, degree 3, ten passes: test error near 2 %."""
     with np.load(data_home / "mnist.npz") as file:
         X, y, T, t = (file[n] for n in ("X_train", "y_train", "X_test", "y_test"))
     X, T = (np.float32(A.reshape(len(A), -1)) / np.float32(255) for A in (X, T))
     model = KernelPerceptron(Polynomial(3, gamma=0.01), variant="voted", random_state=0).fit(X, y)
-    assert np.mean(model.predict(T) != t) < 0.0225
+    assert np.mean(model.predict(T) != t) <= 0.021
     averaged = KernelPerceptron(Polynomial(3, gamma=0.01), random_state=0).fit(X, y)
-    assert np.mean(averaged.predict(T) != t) < 0.0225
+    assert np.mean(averaged.predict(T) != t) <= 0.021

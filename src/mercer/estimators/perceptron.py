@@ -246,17 +246,20 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         self._check_definite(stored)
         coefficients = _machine(solution, fit.variant).astype(K.dtype)
         weights = finite_product(self._features(rows).T, coefficients) if primal else None
-        self.support_, self.X_fit_, self._gram, self._fit = fit.state.rows, rows, stored, fit
-        self.dual_coef_ = coefficients[:, 0] if coefficients.shape[1] == 1 else coefficients
-        self.intercept_ = coefficients.sum(axis=0) * K.dtype.type(fit.shift)
-        self.n_mistakes_, self.mistakes_per_pass_ = fit.state.mistakes, solution.mistakes
-        self.n_iter_, self.converged_ = len(solution.mistakes), solution.converged
+        found = {
+            "support_": fit.state.rows, "X_fit_": rows, "_gram": stored, "_fit": fit,
+            "dual_coef_": coefficients[:, 0] if coefficients.shape[1] == 1 else coefficients,
+            "intercept_": coefficients.sum(axis=0) * K.dtype.type(fit.shift),
+            "n_mistakes_": fit.state.mistakes, "mistakes_per_pass_": solution.mistakes,
+            "n_iter_": len(solution.mistakes), "converged_": solution.converged,
+            "solver_used_": "primal" if primal else "dual",
+        }  # fmt: skip
         if isinstance(self.kernel_, str):
-            self.kept_ = self.support_  # the columns that predict reads
+            found["kept_"] = fit.state.rows  # the columns that predict reads
         if weights is not None:
-            self.coef_ = weights.T
+            found["coef_"] = weights.T
+        vars(self).update(found)  # in one call, which no interrupt divides
         self._warn_not_separated()
-        self.solver_used_ = "primal" if primal else "dual"
         return self
 
     def _warn_not_separated(self):

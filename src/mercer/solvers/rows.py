@@ -1,5 +1,7 @@
 """Rows of a Gram matrix in a fixed order of its variables, kept in as much memory as they were given."""
 
+import time
+
 import numpy as np
 
 from mercer.gram import GivenGram
@@ -26,6 +28,7 @@ class RowCache:
         self.owner = np.full(capacity, -1)  # position in a slot
         self.length = np.zeros(capacity, dtype=np.intp)  # columns known of it
         self._clock = 0
+        self._entries, self._seconds = 0, 0.0  # computed so far
 
     def whole(self) -> np.ndarray:
         """All of the matrix, made once."""
@@ -36,6 +39,11 @@ class RowCache:
     @property
     def capacity(self) -> int:
         return len(self.owner)
+
+    @property
+    def pace(self) -> float:
+        """Seconds for one entry, as measured so far."""
+        return self._seconds / max(self._entries, 1)
 
     def gather(self, rows, columns, out):
         """Entries of some positions with some others into `out`: from rows that are there, computed where they are not."""
@@ -107,7 +115,9 @@ class RowCache:
         self.slot[old[old >= 0]] = -1
 
     def _extend(self, slots, stop):
+        started = time.monotonic()
         lengths = self.length[slots]
+        self._entries += int(np.maximum(stop - lengths, 0).sum())
         for start in np.unique(lengths[lengths < stop]):
             short = np.sort(slots[lengths == start])
             if short[-1] - short[0] == len(short) - 1:
@@ -115,6 +125,7 @@ class RowCache:
             else:  # scattered: computed side by side and copied to their places
                 self.buffer[short, start:stop] = self.source.block(self.owner[short], np.arange(start, stop))
             self.length[short] = stop
+        self._seconds += time.monotonic() - started
 
 
 class _GramSource:

@@ -157,7 +157,14 @@ class _BlockSMO:
             Progress(self.iterations, violation, self.active, now - self.started)
         ):
             return True
-        return self.iterations >= self.max_iter or now > self.deadline
+        return self.iterations >= self.max_iter or now + self._closing_seconds() > self.deadline
+
+    def _closing_seconds(self):
+        """What the gradient from scratch will take, on which the certificate rests."""
+        if self.whole or self.deadline == np.inf:
+            return 0.0
+        inside = np.flatnonzero(self.beta)
+        return self.cache.pace * self.n * int((~self.cache.known(inside, self.n)).sum())
 
     def _violation(self, beta=None):
         """Largest violation in play, slopes up and down, and for each part its smallest slope up and largest down."""
