@@ -12,8 +12,9 @@ from contextlib import contextmanager
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["map_tiles", "nested", "one_thread_blas", "stopping", "thread_count"]
+__all__ = ["each_part", "map_tiles", "nested", "one_thread_blas", "stopping", "thread_count"]
 
+_WORTH_THREADS = 2**20  # numbers
 _lock = threading.Lock()
 _state: dict = {"depth": 0, "limiter": None, "threads": 1, "controller": None, "pools": {}}
 _inside = threading.local()
@@ -106,6 +107,15 @@ def map_tiles(job: Callable[[int], object], count: int, threads: int | None = No
         with one_thread_blas():
             return [job(i) for i in range(count)]
     return _run_parallel(job, count, threads)
+
+
+def each_part(job: Callable[[int], object], count: int, work: int) -> None:
+    """job(0) ... job(count - 1) of plain passes over `work` numbers: by threads where that is worth their start."""
+    if work >= _WORTH_THREADS:
+        map_tiles(job, count)
+        return
+    for i in range(count):
+        job(i)
 
 
 def _run_parallel(job, count, threads):

@@ -14,6 +14,7 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from mercer.errors import KernelOutputError
+from mercer.threads import each_part
 
 __all__ = [
     "Table",
@@ -517,8 +518,12 @@ def _content_hash(X, step=512):
         return out
     columns = np.arange(X.shape[1])
     out = np.empty(len(X), np.uint64)
-    for i in range(0, len(X), step):
-        out[i : i + step] = _mixed(X[i : i + step], columns).sum(axis=1, dtype=np.uint64)
+
+    def job(i):
+        some = slice(i * step, (i + 1) * step)
+        out[some] = _mixed(X[some], columns).sum(axis=1, dtype=np.uint64)
+
+    each_part(job, -(-len(X) // step), X.size)
     return out
 
 

@@ -311,8 +311,12 @@ class _Signed:
     def whole(self):
         return self.source.whole() * self.y[:, None] * self.y
 
-    def block(self, rows, columns):
-        return self.source.block(rows, columns) * self.y[rows, None] * self.y[columns]
+    def block(self, rows, columns, out=None):
+        values = self.source.block(rows, columns, out)
+        values *= self.y[rows, None] * self.y[columns]
+        if out is not None:
+            out[...] = values
+        return values
 
     def fill(self, out, first, rows, start, stop):
         self.source.fill(out, first, rows, start, stop)

@@ -22,6 +22,9 @@ from mercer.kernels.statistics import (
 )
 from mercer.kernels.trace import Lowered
 from mercer.kernels.views import Features, View, chain
+from mercer.threads import each_part
+
+_PART = 1024  # rows that a thread passes over at a time
 
 __all__ = ["Prepared", "diagonal", "diagonal_leaf", "external_tile", "prepare"]
 
@@ -175,7 +178,7 @@ class _Preparation:
             if sp.issparse(rows):
                 centred[view] = rows.astype(dtype, copy=False)
             else:
-                centred[view] = np.ascontiguousarray(rows - centre[view].astype(rows.dtype), dtype)
+                centred[view] = _less(rows, centre[view].astype(rows.dtype), dtype)
             norms[view] = _squared_norms(centred[view])
             _check_finite(norms[view])
         for values in self.raw_norms.values():
@@ -245,6 +248,18 @@ def _mean(rows):
     return rows.mean(axis=0, dtype=np.float64).astype(rows.dtype)
 
 
+def _less(rows, centre, dtype):
+    """rows - centre, C-ordered, in a precision."""
+    out = np.empty(rows.shape, dtype)
+
+    def job(i):
+        some = slice(i * _PART, (i + 1) * _PART)
+        out[some] = rows[some] - centre
+
+    each_part(job, -(-len(rows) // _PART), rows.size)
+    return out
+
+
 def _statistic_views(lowered):
     return {p.view for p in _all_leaves(lowered.expression) if isinstance(p, (Inner, ColumnStatistic))}
 
@@ -252,8 +267,15 @@ def _statistic_views(lowered):
 def _squared_norms(rows):
     if sp.issparse(rows):
         return np.asarray(rows.multiply(rows).sum(axis=1), np.float64).ravel()
-    with np.errstate(over="ignore"):
-        return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    out = np.empty(len(rows))
+
+    def job(i):
+        some = slice(i * _PART, (i + 1) * _PART)
+        with np.errstate(over="ignore"):  # refused later, by name
+            out[some] = np.einsum("ij,ij->i", rows[some], rows[some], dtype=np.float64)
+
+    each_part(job, -(-len(rows) // _PART), rows.size)
+    return out
 
 
 def _check_finite(norms):

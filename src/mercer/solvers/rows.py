@@ -57,7 +57,7 @@ class RowCache:
             -(-len(there) // step),
         )
         if not len(there):
-            out[...] = self.source.block(rows, columns)
+            self.source.block(rows, columns, out)
         elif len(there) < len(rows):
             out[~known] = self.source.block(rows[~known], columns)
 
@@ -137,15 +137,15 @@ class _GramSource:
     def whole(self):
         return self.K.dense()
 
-    def block(self, rows, columns):
-        if rows is columns:
-            x = self.side.take(rows)
-            return self.K.engine.block(x, x)
+    def block(self, rows, columns, out=None):
         if len(columns) > 1 and columns[-1] - columns[0] == len(columns) - 1 and (np.diff(columns) == 1).all():
             columns = slice(int(columns[0]), int(columns[-1]) + 1)  # a view instead of a copy
         x, y = self.side.take(rows), self.side.take(columns)
-        out = np.empty((len(x), len(y)), self.K.dtype)
-        self.K.engine.fill(out, 0, 0, x, y)
+        out = np.empty((len(x), len(y)), self.K.dtype) if out is None else out
+        if rows is columns:
+            out[...] = self.K.engine.block(x, x)
+        else:
+            self.K.engine.fill(out, 0, 0, x, y)
         return out
 
     def fill(self, out, first, rows, start, stop):
@@ -168,8 +168,11 @@ class _GivenSource:
     def whole(self):
         return np.ascontiguousarray(self.K.K)
 
-    def block(self, rows, columns):
-        return np.ascontiguousarray(self.K.K[np.ix_(self.order[rows], self.order[columns])])
+    def block(self, rows, columns, out=None):
+        block = np.ascontiguousarray(self.K.K[np.ix_(self.order[rows], self.order[columns])])
+        if out is not None:
+            out[...] = block
+        return block
 
     def fill(self, out, first, rows, start, stop):
         out[first : first + len(rows), start:stop] = self.K.K[np.ix_(self.order[rows], self.order[start:stop])]

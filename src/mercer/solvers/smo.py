@@ -96,6 +96,7 @@ class _BlockSMO:
         self.linear, self.lower, self.upper = problem.linear[order], problem.lower[order], problem.upper[order]
         self.active, self.iterations, self.rounds = n, 0, 0
         self.block, self.block_gram = np.empty(0, dtype=np.intp), np.empty((0, 0), cache.buffer.dtype)
+        self.spare: list[np.ndarray] = []
         self.whole = n <= _WHOLE
         if self.whole:
             self.block, self.block_gram = np.arange(n), cache.whole()
@@ -221,16 +222,16 @@ class _BlockSMO:
 
     # ------------------------------------------------------------------------------------ working blocks
     def _choose(self, up, down, low, high):
-        """Half of the last block, its newest variables, and the worst violators of the others."""
+        """The worst violators, and after them half of the last block, its newest variables."""
         if self.whole:
             return self.block
         if self.active <= self.block_size:
             return np.arange(self.active)
-        kept = self.block[-(self.block_size // 2) :]
+        kept = self.block[: self.block_size // 2]
         wanted = (self.block_size - len(kept)) // (2 * len(up))
         taken = np.zeros(self.active, dtype=bool)
         taken[kept] = True
-        chosen = [kept]
+        chosen = []
         for part in range(len(up)):
             for slope, worst in ((up[part], high[part]), (-down[part], -low[part])):
                 candidates = np.flatnonzero((slope < worst) & ~taken)
@@ -238,20 +239,29 @@ class _BlockSMO:
                     candidates = candidates[np.argpartition(slope[candidates], wanted)[:wanted]]
                 taken[candidates] = True
                 chosen.append(candidates)
-        return np.concatenate(chosen)
+        return np.concatenate([*chosen, kept])
 
     def _block_gram(self, W):
         """Gram of the block; what the last one shares with it is copied."""
-        kept = min(self.block_size // 2, len(self.block)) if self.active > self.block_size else 0
+        from mercer.engines import _compiled
+
         if self.whole:
             return self.block_gram
-        gram = np.empty((len(W), len(W)), self.block_gram.dtype)
-        shared = slice(len(self.block) - kept, len(self.block))
-        gram[:kept, :kept] = self.block_gram[shared, shared]
-        self.cache.gather(W[kept:] if kept else W, W, gram[kept:])
-        gram[:kept, kept:] = gram[kept:, :kept].T
+        kept = min(self.block_size // 2, len(self.block)) if self.active > self.block_size else 0
+        q, new = len(W), len(W) - kept
+        gram = self._other_memory(q)
+        gram[new:, new:] = self.block_gram[:kept, :kept]
+        self.cache.gather(W[:new] if kept else W, W, gram[:new])
+        _compiled.mirror_tile(gram, 0, new, new, q)
         self.block, self.block_gram = W, gram
         return gram
+
+    def _other_memory(self, q):
+        """A matrix that is not the last one's, in memory that was used before: fresh pages cost time."""
+        if not self.spare or self.spare[0].size < q * q:
+            self.spare = [np.empty(q * q, self.block_gram.dtype) for _ in range(2)]
+        self.spare.reverse()
+        return self.spare[0][: q * q].reshape(q, q)
 
     # ------------------------------------------------------------------------------------ shrinking
     def _shrink(self, up, down, low, high):
