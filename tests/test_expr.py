@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from mercer import expr
 from mercer.expr import compile_program, const, evaluate_all, exp, leaf, minimum, power, sqrt, tanh, where
+from mercer.kernels import Polynomial
 
 A, B = leaf("a"), leaf("b")
 VALUES = {A: np.linspace(0.1, 2.0, 17), B: np.linspace(-1.5, 1.0, 17)}
@@ -122,3 +123,12 @@ def test_long_sums_and_products_do_not_recurse():
     for _ in range(3000):
         e = (e * B) * A
     assert len(compile_program([e], {}).instructions) == 6000
+
+
+@pytest.mark.parametrize("degree", [2, 3, 5])
+def test_the_factor_of_a_power_does_not_underflow_alone(degree):
+    X = 1e100 * np.arange(1.0, 8.0).reshape(7, 1)
+    kernel = Polynomial(degree, gamma=1e-200, coef0=0.0)
+    expected = np.outer(np.arange(1.0, 8.0), np.arange(1.0, 8.0)) ** degree
+    np.testing.assert_allclose(kernel(X), expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel.gram(X, engine="reference").dense(), expected, rtol=1e-12)

@@ -442,12 +442,15 @@ def _written_out(x, exponent):
 
 
 def _repeated_product(x, p):
-    """x**p by repeated squaring: exact signs for negative bases and no call to pow."""
+    """x**p by repeated squaring: exact signs for negative bases and no call to pow.
+
+    A constant factor of x stays inside, since its power alone may underflow where that of the product does not.
+    """
     if p == 1:
         return x
     half = _repeated_product(x, p // 2)
-    square = _scaled(half, half)
-    return _scaled(square, x) if p % 2 else square
+    square = _mul(half, half)
+    return _mul(square, x) if p % 2 else square
 
 
 _REBUILD: dict[str, Callable] = {
