@@ -96,6 +96,9 @@ class GivenGram(Operator):
     def rows(self, index):
         return self.K[index]
 
+    def block(self, rows, columns):
+        return self.K[rows][:, columns]
+
     def fill(self, out, i0, j0, rows, columns):
         out[i0 : i0 + len(rows), j0 : j0 + len(columns)] = self.K[np.ix_(rows, columns)]
 

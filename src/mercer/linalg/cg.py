@@ -49,6 +49,7 @@ def conjugate_gradient(
     max_iter: int | None = None,
     x0: np.ndarray | None = None,
     callback: Callable[[int, np.ndarray], object] | None = None,
+    watch: "Callable[[CGState], object] | None" = None,
     check_every: int = 50,
     state: CGState | None = None,
 ) -> Solution:
@@ -62,6 +63,7 @@ def conjugate_gradient(
 
     A: anything with shape and @. B: (n,) or (n, p). preconditioner: callable or object with `.solve`, R -> M^-1 R.
     max_iter: iterations of this call, min(10 n, 5000) by default. callback(iteration, ||r|| / ||b|| of each column).
+    watch(state) after each iteration: a copy of it, given as `state` to a later call, goes on bit-identically from there.
     state: `solution.state` of an earlier call with the same A, B and preconditioner goes on where that one ended.
 
     >>> solution = conjugate_gradient(np.diag([1.0, 2.0, 4.0]), np.array([1.0, 2.0, 4.0]))
@@ -87,6 +89,8 @@ def conjugate_gradient(
             callback(s.iterations, _ratio(_norms(s.R), size))
         if s.iterations % check_every == 0 or not s.active.any():
             _replace_residual(A, columns, precondition, s, tolerance)
+        if watch is not None:
+            watch(s)
     return _solution(A, columns, B.shape, s, tolerance, size)
 
 
