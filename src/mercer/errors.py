@@ -4,15 +4,18 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 __all__ = [
+    "ClusterError",
     "ConvergenceWarning",
     "KernelOutputError",
     "MemoryBudgetError",
     "MercerError",
+    "ModelFileError",
     "NanError",
     "NotDifferentiableError",
     "NotPSDError",
     "NotSymmetricError",
     "NumericalWarning",
+    "StreamError",
 ]
 
 
@@ -42,6 +45,18 @@ class KernelOutputError(MercerError, ValueError):
 
 class MemoryBudgetError(MercerError, MemoryError):
     """What was asked does not fit the memory budget; the message names bytes, time and remedies."""
+
+
+class ModelFileError(MercerError, ValueError):
+    """A file is not what mercer writes, is damaged, or is newer; or something was to be written that a file cannot hold."""
+
+
+class ClusterError(MercerError, RuntimeError):
+    """Workers of a cluster were lost or stood still; the message says how many are left and how to go on."""
+
+
+class StreamError(MercerError, ValueError):
+    """Rows that come in blocks were not what they should be: other rows than before, other columns, or no numbers."""
 
 
 class NumericalWarning(UserWarning):

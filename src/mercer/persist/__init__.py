@@ -1,0 +1,6 @@
+"""Files that hold numbers and plain values and run nothing: one container for checkpoints and models."""
+
+from mercer.persist.container import Container, read, write
+from mercer.persist.trees import flatten, unflatten
+
+__all__ = ["Container", "flatten", "read", "unflatten", "write"]
