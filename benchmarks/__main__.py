@@ -4,10 +4,20 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import first_call, gram_composite, gram_rbf, new_expression, ridge_fit, ridge_path, svm
+from benchmarks import dask, first_call, gram_composite, gram_rbf, landmarks, new_expression, ridge_fit, ridge_path, svm
 from benchmarks.harness import REGISTRY, RESULTS, run
 
-QUESTIONS = (gram_rbf, gram_composite, ridge_fit, ridge_path, svm, first_call, new_expression)  # importing registers
+QUESTIONS = (
+    gram_rbf,
+    gram_composite,
+    ridge_fit,
+    ridge_path,
+    svm,
+    landmarks,
+    dask,
+    first_call,
+    new_expression,
+)  # importing registers
 
 
 def main(arguments: list[str] | None = None) -> int:

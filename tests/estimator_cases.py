@@ -6,7 +6,21 @@ from inspect import signature
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 
-from mercer import SVC, SVR, KernelPerceptron, KernelRidge, KernelRidgeCV, NuSVC, NuSVR, OneClassSVM, SVCPath
+from mercer import (
+    SVC,
+    SVR,
+    KernelLogistic,
+    KernelPerceptron,
+    KernelRidge,
+    KernelRidgeCV,
+    NuSVC,
+    NuSVR,
+    Nystroem,
+    OneClassSVM,
+    PolynomialSketch,
+    RandomFourierFeatures,
+    SVCPath,
+)
 from mercer.kernels import RBF, Linear, Matern, Polynomial
 
 N, D = 40, 3
@@ -21,7 +35,8 @@ class EstimatorCase:
 
     @property
     def precomputed(self):
-        return self.estimator.kernel == "precomputed" if isinstance(self.estimator.kernel, str) else False
+        kernel = getattr(self.estimator, "kernel", None)
+        return isinstance(kernel, str) and kernel == "precomputed"
 
     @property
     def ridge(self):
@@ -30,7 +45,7 @@ class EstimatorCase:
 
     def precise(self):
         """The estimator with a tolerance at which the way to the solution no longer shows."""
-        iterates = hasattr(self.estimator, "tol") and not self.ridge
+        iterates = hasattr(self.estimator, "tol") and hasattr(self.estimator, "predict") and not self.ridge
         return clone(self.estimator).set_params(tol=1e-10) if iterates else clone(self.estimator)
 
     @property
@@ -49,7 +64,12 @@ class EstimatorCase:
 
     def answer(self, model, T):
         """What the model says about rows, in numbers that move with it."""
-        return getattr(model, "decision_function", model.predict)(T)
+        return answers(model, T)
+
+    @property
+    def columns(self):
+        """Shape of the answer for one row."""
+        return (self.estimator.n_components,) if hasattr(self.estimator, "transform") else ()
 
     def rows(self, X):
         """X, or its Gram matrix where the estimator wants one."""
@@ -57,6 +77,11 @@ class EstimatorCase:
 
     def test_rows(self, T, X):
         return RBF(1.5)(T, X) if self.precomputed else T
+
+
+def answers(model, T):
+    verbs = ("decision_function", "predict", "transform")
+    return getattr(model, next(v for v in verbs if hasattr(model, v)))(T)
 
 
 def suited(estimator, y):
@@ -75,6 +100,8 @@ ESTIMATOR_CASES = cases(
     KernelRidge(kernel="poly", degree=2, gamma=0.5),
     KernelRidge(kernel=2 * RBF(0.7) + Linear(), fit_intercept=True),
     KernelRidge(kernel=Matern(1.5, lengthscale="median"), alpha=0.1, fit_intercept=True),
+    KernelRidge(kernel="rbf", n_landmarks=1e-3, random_state=0),
+    KernelRidge(0.1, kernel=RBF(1.5), n_landmarks=1e-3, fit_intercept=True, tol=1e-10, random_state=0),
     KernelRidge(kernel="precomputed"),
     KernelRidge(kernel="precomputed", fit_intercept=True),
     KernelRidge(kernel="rbf", solver="exact", alpha=0.1),
@@ -114,6 +141,21 @@ ESTIMATOR_CASES = cases(
     KernelPerceptron(kernel=RBF(1.5), variant="pocket", fit_intercept=False, random_state=0),
     KernelPerceptron(kernel=RBF(1.5), budget=20, random_state=0),
     KernelPerceptron(kernel="precomputed", random_state=0),
+    KernelLogistic(),
+    KernelLogistic(0.1, kernel=2 * RBF(0.7) + Linear(), class_weight="balanced"),
+    KernelLogistic(kernel="linear"),
+    KernelLogistic(kernel="poly", degree=2, gamma=0.5, fit_intercept=False),
+    KernelLogistic(kernel="precomputed"),
+    KernelLogistic(kernel=RBF(1.5), n_landmarks=1e-4, random_state=0),
+    Nystroem(n_components=2, random_state=0),
+    Nystroem(RBF(1.5), n_components=2, landmarks="kmeans++", random_state=0),
+    RandomFourierFeatures(random_state=0),
+    RandomFourierFeatures("laplacian", gamma=0.3, random_state=0),
+    RandomFourierFeatures(2 * Matern(1.5, lengthscale="median"), n_components=51, kind="structured", random_state=0),
+    RandomFourierFeatures(RBF(1.5), n_components=20, kind="plain", random_state=0),
+    PolynomialSketch(random_state=0),
+    PolynomialSketch(3, gamma=0.1, coef0=1, n_components=51, kind="complex", random_state=0),
+    PolynomialSketch(gamma="scale", kind="maclaurin", random_state=0),
 )
 
 

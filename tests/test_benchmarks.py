@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NAMES = ["first_call", "gram_composite", "gram_rbf", "new_expression", "ridge_fit", "ridge_path", "svm"]
+NAMES = [
+    "dask_workers",
+    "first_call",
+    "gram_composite",
+    "gram_rbf",
+    "landmarks",
+    "landmark_growth",
+    "new_expression",
+    "ridge_fit",
+    "ridge_path",
+    "svm",
+]
 
 pytestmark = pytest.mark.timeout(240)  # fresh processes, which may compile
 
@@ -29,7 +40,11 @@ def test_names_are_listed():
     assert all(name in unknown.stderr for name in NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+#: A cluster takes half a minute to start twice.
+SMOKE = [pytest.param(n, marks=pytest.mark.slow) if n == "dask_workers" else n for n in NAMES]
+
+
+@pytest.mark.parametrize("name", SMOKE)
 def test_smoke(name, tmp_path):
     done = bench("benchmarks", name, "--small", "--results", str(tmp_path))
     assert done.returncode == 0, done.stderr

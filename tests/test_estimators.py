@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import estimator_cases as wrong
 import mercer
-from estimator_cases import ESTIMATOR_CASES, EstimatorCase, regression, suited
+from estimator_cases import ESTIMATOR_CASES, EstimatorCase, answers, regression, suited
 from mercer import KernelRidge, KernelRidgeCV, NuSVC
 from mercer.errors import NumericalWarning
 from mercer.kernels import RBF, Linear, Matern, Sigmoid, Spectrum
@@ -37,6 +37,7 @@ from mercer.registry import ESTIMATORS
 VECTOR_CASES = [c for c in ESTIMATOR_CASES if not c.precomputed]
 PRECOMPUTED_CASES = [c for c in ESTIMATOR_CASES if c.precomputed]
 RIDGE_CASES = [c for c in ESTIMATOR_CASES if c.ridge]
+PREDICTORS = [cls for cls in ESTIMATORS.values() if hasattr(cls, "predict")]  # with any kernel
 WEIGHTED_CASES = [c for c in ESTIMATOR_CASES if c.weighted]
 
 
@@ -63,16 +64,16 @@ class GramOfRows(TransformerMixin, BaseEstimator):
         return RBF(1.0)(np.asarray(X), self.X_)
 
 
-class DetectorOnRows(Pipeline):
-    """A detector on Gram matrices, and before it the Gram matrix of rows."""
+class EstimatorOnRows(Pipeline):
+    """An estimator on Gram matrices, and before it the Gram matrix of rows."""
 
     @property
     def offset_(self):
         return self[-1].offset_
 
 
-#: They pass rows, also to a detector whose tags ask for a Gram matrix.
-OUTLIER_CHECKS = ("check_outliers_fit_predict", "check_outliers_train")
+#: They pass rows, also to an estimator whose tags ask for a Gram matrix.
+CHECKS_ON_ROWS = ("check_outliers_fit_predict", "check_outliers_train", "check_decision_proba_consistency")
 
 
 # Where kernel="precomputed", scikit-learn's checks pass symmetric matrices that are not Gram matrices.
@@ -82,8 +83,8 @@ OUTLIER_CHECKS = ("check_outliers_fit_predict", "check_outliers_train")
                             "ignore:The least populated class")  # fmt: skip
 @parametrize_with_checks([c.estimator for c in ESTIMATOR_CASES], expected_failed_checks=infeasible_checks)
 def test_sklearn_checks(estimator, check):
-    if check.func.__name__ in OUTLIER_CHECKS and estimator.kernel == "precomputed":
-        estimator = DetectorOnRows([("gram", GramOfRows()), ("detector", estimator)])
+    if check.func.__name__ in CHECKS_ON_ROWS and EstimatorCase(estimator).precomputed:
+        estimator = EstimatorOnRows([("gram", GramOfRows()), ("estimator", estimator)])
     check(estimator)
 
 
@@ -136,10 +137,6 @@ def fitted(case, n=40, seed=0):
 def data_for(cls):
     X, y = regression()
     return X, suited(cls(), y)
-
-
-def answers(model, X):
-    return getattr(model, "decision_function", model.predict)(X)
 
 
 def size_of_answers(model, X, y=None):
@@ -273,7 +270,8 @@ def check_failed_fit_is_unfitted(case):
 
 
 def takes_targets(case):
-    return not hasattr(case.estimator, "fit_predict")  # outlier detectors take y and do not look at it
+    """Outlier detectors and transformers take y and do not look at it."""
+    return not hasattr(case.estimator, "fit_predict") and not hasattr(case.estimator, "transform")
 
 
 def holed(case, X, y):
@@ -389,7 +387,7 @@ def check_fit_not_init_refuses(case):
            "kernel": "parabolic", "tune": 3, "C": -1.0, "nu": 2.0, "epsilon": -1.0, "shrinking": "yes", "probability": "no",
            "cache_size": 0, "class_weight": 3, "verbose": "x", "decision_function_shape": "x", "break_ties": "x",
            "multi_class": "x", "variant": "x", "shuffle": 3, "budget": 1, "when_full": "x", "time_limit": 0,
-           "callback": 3, "Cs": [-1.0], "kernel_grid": 3, "cv": "x"}  # fmt: skip
+           "callback": 3, "n_jobs": "x", "Cs": [-1.0], "kernel_grid": 3, "cv": "x", "n_components": 0, "kind": "x"}  # fmt: skip
     for name in inspect.signature(cls).parameters:
         settings = {**case.estimator.get_params(deep=False), name: bad[name]}
         model = cls(**settings)
@@ -443,7 +441,7 @@ def test_unchanged_inputs_also_at_predict():
 
 
 # ------------------------------------------------------------------------------------------------ kernels as parameters
-@pytest.mark.parametrize("cls", ESTIMATORS.values())
+@pytest.mark.parametrize("cls", PREDICTORS)
 def test_nested_kernel_parameters(cls):
     model = cls(kernel=2 * RBF(0.5) + Linear())
     params = model.get_params()
@@ -459,7 +457,7 @@ def test_nested_kernel_parameters(cls):
     assert model.kernel == Matern(lengthscale=0.2)
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS.values())
+@pytest.mark.parametrize("cls", PREDICTORS)
 def test_nested_parameters_that_do_not_exist(cls):
     with pytest.raises(ValueError, match=r"kernel='rbf' has no parameters \['lengthscale'\]; pass a kernel object"):
         cls(kernel="rbf").set_params(kernel__lengthscale=2.0)
@@ -469,7 +467,7 @@ def test_nested_parameters_that_do_not_exist(cls):
         cls().set_params(shape=1)
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS.values())
+@pytest.mark.parametrize("cls", PREDICTORS)
 def test_kernel_shared_by_two_estimators(cls):
     X, y = data_for(cls)
     shared = RBF(0.8)
@@ -483,7 +481,7 @@ def test_kernel_shared_by_two_estimators(cls):
     assert np.abs(answers(b, X) - expected).max() > 1e-3
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS.values())
+@pytest.mark.parametrize("cls", PREDICTORS)
 def test_kernel_array_changed_after_fit(cls):
     X, y = data_for(cls)
     lengths, S = np.array([1.0, 2.0, 3.0]), np.eye(3)
@@ -506,7 +504,7 @@ def score_spread(search):
     return np.ptp(scores)
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS.values())
+@pytest.mark.parametrize("cls", PREDICTORS)
 def test_grid_over_kernel_parameters_in_a_pipeline(cls):
     X, y = data_for(cls)
     for kernel, name in ((RBF(), "kernel__lengthscale"), (RBF() + 0.1 * Linear(), "kernel__rbf__lengthscale")):
@@ -527,7 +525,7 @@ def dna_table(n=30):
     return table, np.array([w.count("a") for w in words]) + table["age"].to_numpy()
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS.values())
+@pytest.mark.parametrize("cls", PREDICTORS)
 def test_grid_over_a_kernel_of_strings_and_numbers(cls):
     table, y = dna_table()
     y = suited(cls(), y)
@@ -598,7 +596,7 @@ def fails_or_is_finite(model, X, y, weight=None, messages="", T=None):
         assert messages, error
         assert any(m in error for m in messages.split("|")), error
         return None
-    predictions = model.predict(X if T is None else T)
+    predictions = getattr(model, "predict" if hasattr(model, "predict") else "transform")(X if T is None else T)
     assert np.isfinite(predictions).all()
     return predictions
 
@@ -615,6 +613,7 @@ def test_empty_input(case):
         case.answer(model, np.empty((0, 3)))
 
 
+@pytest.mark.filterwarnings("ignore:n_components=2 is more than the number of rows")
 @each(ESTIMATOR_CASES)
 def test_one_sample(case):
     X, y = case.data()
@@ -623,7 +622,7 @@ def test_one_sample(case):
     both = [int(np.argmin(y)), int(np.argmax(y))]
     few = "number of members in each class|number of splits"  # too few for folds
     two = fails_or_is_finite(clone(case.estimator), case.rows(X[both]), y[both], messages=few)
-    assert two.shape == (2,) if two is not None else hasattr(case.estimator, "cv")
+    assert two.shape == (2, *case.columns) if two is not None else hasattr(case.estimator, "cv")
     if not case.weighted:
         return
     weight = np.zeros(len(y))
@@ -635,7 +634,7 @@ def test_one_sample(case):
 def test_one_feature_and_shapes(case):
     X, y = case.data()
     model = clone(case.estimator).fit(X[:, :1], y)
-    assert case.answer(model, X[:4, :1]).shape == (4,)
+    assert case.answer(model, X[:4, :1]).shape == (4, *case.columns)
     if case.ridge:
         assert case.answer(clone(case.estimator).fit(X, y[:, None]), X[:4]).shape == (4, 1)
         assert case.answer(clone(case.estimator).fit(X, np.column_stack([y, -y])), X[:4]).shape == (4, 2)
@@ -845,7 +844,7 @@ def test_precomputed_rows_of_weight_zero(case):
         assert np.trace(model.smoother()) == pytest.approx(model.degrees_of_freedom())
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS.values())
+@pytest.mark.parametrize("cls", PREDICTORS)
 def test_user_kernels_that_misbehave(cls):
     X, y = data_for(cls)
 
@@ -868,7 +867,7 @@ def test_user_kernels_that_misbehave(cls):
         pickle.dumps(model)
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS.values())
+@pytest.mark.parametrize("cls", PREDICTORS)
 def test_very_wide_rows(cls):
     rng = np.random.default_rng(0)
     places = (np.repeat(np.arange(50), 10), rng.choice(1_000_000, 500, replace=False))
@@ -879,7 +878,7 @@ def test_very_wide_rows(cls):
     assert np.isfinite(cls(kernel="linear").fit(X, suited(cls(), np.arange(12.0))).predict(X)).all()
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS.values())
+@pytest.mark.parametrize("cls", PREDICTORS)
 def test_kernel_that_is_none(cls):
     X, y = data_for(cls)
     for bad in (None, 3, "parabolic"):

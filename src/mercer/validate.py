@@ -488,10 +488,11 @@ def canonical(X, y, weight):
     if isinstance(rows, Table) or getattr(rows, "ndim", 1) != 2:
         rows, targets, merged_weight, index = merged(rows, targets, w[kept])
         return rows, targets, merged_weight, kept[index]
-    mark = _content_hash(rows) + _content_hash(targets.reshape(len(kept), -1)) * np.uint64(0x9E3779B97F4A7C15)
-    order = np.argsort(mark, kind="stable")
+    marks = np.stack([_content_hash(targets.reshape(len(kept), -1)), _content_hash(rows)])
+    order = np.lexsort(marks)  # by x first: targets in other units leave the order of different rows as it is
     new = np.ones(len(order), dtype=bool)
-    twins = np.flatnonzero(mark[order[1:]] == mark[order[:-1]]) + 1  # equal marks are equal rows, but for odd luck
+    equal = (marks[:, order[1:]] == marks[:, order[:-1]]).all(axis=0)
+    twins = np.flatnonzero(equal) + 1  # equal marks are equal rows, but for odd luck
     for i in np.split(twins, range(4096, len(twins), 4096)):
         a, b = order[i - 1], order[i]
         new[i] = _differ(rows, a, b) | _differ(targets.reshape(len(kept), -1), a, b)

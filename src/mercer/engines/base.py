@@ -69,9 +69,10 @@ class Engine:
         self.each(job, len(rows))
         return K
 
-    def fill(self, K, i0, j0, x: Prepared, y: Prepared):
-        """K(x, y) into K[i0 : i0 + len(x), j0 : j0 + len(y)]; tiles are spread over the threads also where rows are few."""
-        rows, cols = self._grid(x, y, None if nested() else _small_tile(len(x), len(y)))
+    def fill(self, K, i0, j0, x: Prepared, y: Prepared, shape=None):
+        """K(x, y) into K[i0 : i0 + len(x), j0 : j0 + len(y)]; tiles are spread over the threads also where rows are few, unless
+        their shape is given."""
+        rows, cols = self._grid(x, y, shape or (None if nested() else _small_tile(len(x), len(y))))
         tiles = [(r, c) for r in rows for c in cols]
 
         def job(i):

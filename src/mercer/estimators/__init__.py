@@ -2,6 +2,9 @@
 
 from mercer.estimators.base import KernelEstimator
 from mercer.estimators.expansion import Expansion, SizeReport
+from mercer.estimators.features import PolynomialSketch, RandomFourierFeatures
+from mercer.estimators.logistic import KernelLogistic
+from mercer.estimators.nystroem import Nystroem
 from mercer.estimators.perceptron import KernelPerceptron, MistakeBound
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.ridge_cv import KernelRidgeCV
@@ -14,13 +17,17 @@ __all__ = [
     "SVR",
     "Expansion",
     "KernelEstimator",
+    "KernelLogistic",
     "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeCV",
     "MistakeBound",
     "NuSVC",
     "NuSVR",
+    "Nystroem",
     "OneClassSVM",
+    "PolynomialSketch",
+    "RandomFourierFeatures",
     "SVCPath",
     "SizeReport",
     "Tuning",

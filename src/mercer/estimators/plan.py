@@ -8,10 +8,11 @@ import numpy as np
 from mercer.gram.plan import budget, entry_seconds, human_bytes, human_seconds, require
 from mercer.linalg import seconds_for_cholesky
 
-__all__ = ["MethodPlan", "path_plan", "ridge_plan"]
+__all__ = ["MethodPlan", "cg_rank", "landmark_plan", "path_plan", "ridge_plan"]
 
-_SWEEPS = 200  # what conjugate gradients usually need without a preconditioner
+_SWEEPS = 100  # what conjugate gradients usually need, with a factor of low rank to help them
 _PATH_MATRICES = 1.8  # of float64
+_LANDMARK_SWEEPS, _LANDMARK_MATRICES = 20, 5
 _PATIENCE = 3600.0  # seconds that solver="auto" spends on iterations before it asks
 
 
@@ -47,8 +48,9 @@ def ridge_plan(n, d, dtype, solver, feature_dim, memory=None, threads=1, precomp
     if solver == "exact" or precomputed:
         require(exact.bytes, limit, _what(n), _remedies(n, sweep), sweep)
         return _named(exact, "exact", "as asked" if solver == "exact" else "the Gram matrix is given")
+    cg_bytes = 64 * n * 8 + cg_rank(n, dtype, limit) * n * dtype.itemsize
     if solver == "cg":
-        return _named(exact, "cg", "as asked", 64 * n * 8, sweep * _SWEEPS)
+        return _named(exact, "cg", "as asked", cg_bytes, sweep * _SWEEPS)
     if feature_dim <= n / 2 and primal_bytes <= limit:
         return _named(
             exact,
@@ -60,9 +62,29 @@ def ridge_plan(n, d, dtype, solver, feature_dim, memory=None, threads=1, precomp
     if exact.bytes <= limit:
         return _named(exact, "exact", "the Gram matrix fits the memory budget")
     if sweep * _SWEEPS <= _PATIENCE:
-        return _named(exact, "cg", f"the Gram matrix needs {human_bytes(exact.bytes)}", 64 * n * 8, sweep * _SWEEPS)
+        return _named(exact, "cg", f"the Gram matrix needs {human_bytes(exact.bytes)}", cg_bytes, sweep * _SWEEPS)
     require(exact.bytes, limit, _what(n), _remedies(n, sweep), sweep)
     raise AssertionError("unreachable")
+
+
+def cg_rank(n, dtype, limit) -> int:
+    """Rank of the factor that helps conjugate gradients, within an eighth of the budget; 0 where they need no help."""
+    rank = min(int(5 * math.sqrt(n)), n // 4, int(limit / 8 / (n * np.dtype(dtype).itemsize)))
+    return rank if n > 1000 and rank >= 10 else 0
+
+
+def landmark_plan(centres, memory=None, threads=1) -> MethodPlan:
+    """Conjugate gradients on landmarks: a few M x M matrices, and tiles."""
+    M, limit, dtype = len(centres.gram), budget(memory), centres.gram.dtype
+    width = centres.rows.shape[1] if getattr(centres.rows, "ndim", 1) == 2 else 1
+    sweep = (entry_seconds(width, dtype) + 4 * 0.1e-9) * centres.n * M / max(threads, 1)
+    seconds = _LANDMARK_SWEEPS * sweep + 4 * seconds_for_cholesky(M)
+    plan = MethodPlan(
+        "landmarks", f"{M} landmarks for {centres.n} rows", int(_LANDMARK_MATRICES * 8 * M * M), seconds, limit
+    )
+    remedies = ["use fewer landmarks", 'raise the budget, for example memory="64GB"']
+    require(plan.bytes, limit, f"kernel ridge on {M} landmarks", remedies, sweep)
+    return plan
 
 
 def path_plan(n, d, dtype, memory=None) -> MethodPlan:
@@ -73,7 +95,7 @@ def path_plan(n, d, dtype, memory=None) -> MethodPlan:
     plan = MethodPlan("path", "all alphas from one reduction", int(_PATH_MATRICES * 8 * n * n), seconds, limit)
     remedies = [
         "fit on a sample of the rows",
-        "use KernelRidge with a given alpha",
+        "use KernelRidge with a given alpha, on landmarks: n_landmarks=2000",
         'raise the budget, for example memory="64GB"',
     ]
     require(plan.bytes, limit, f"leave-one-out of {n} rows", remedies, sweep)
@@ -100,7 +122,7 @@ def _what(n):
 
 def _remedies(n, sweep):
     return [
-        "fit on a sample of the rows",
+        "solve on landmarks, which takes little memory and time in proportion to the rows: n_landmarks=2000",
         f'solver="cg" works tile by tile in little memory, at {human_seconds(sweep)} an iteration and some {_SWEEPS} iterations',
         "a kernel with few explicit features (Linear, Polynomial) is solved in the primal",
         'raise the budget, for example memory="64GB"',

@@ -10,23 +10,36 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer import validate
+from mercer import streams, validate
+from mercer.approx import DaskRows, heading, is_dask, lazy_rows, sweeps_over
 from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
-from mercer.estimators.plan import MethodPlan, ridge_plan
+from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, LandmarkFit
+from mercer.estimators.plan import MethodPlan, cg_rank, landmark_plan, ridge_plan
 from mercer.gram import GivenGram, prepared_gram
+from mercer.gram.plan import budget
 from mercer.kernels import White
-from mercer.linalg import Status, safe_cholesky
+from mercer.linalg import Status, rpcholesky, safe_cholesky
+from mercer.random import generator
 from mercer.registry import register_estimator
-from mercer.solvers import leave_one_out, solve_ridge, solve_ridge_cg, solve_ridge_primal
+from mercer.solvers import leave_one_out, solve_landmarks, solve_ridge, solve_ridge_cg, solve_ridge_primal
 from mercer.threads import thread_count
 
 __all__ = ["KernelRidge"]
 
 logger = logging.getLogger("mercer")
+
+_CG_TOL, _LANDMARK_TOL, _LANDMARK_ITERATIONS = 1e-8, 1e-5, 100
+
+
+def _on_all_rows(self):
+    if getattr(self, "solver_used_", None) == "landmarks":
+        raise AttributeError(f"this needs a fit on all rows; this one was made on {len(self.X_fit_)} landmarks")
+    return True
 
 
 class _RidgeBase(MultiOutputMixin, RegressorMixin, KernelEstimator):
@@ -35,6 +48,9 @@ class _RidgeBase(MultiOutputMixin, RegressorMixin, KernelEstimator):
     def predict(self, X) -> np.ndarray:
         """Predicted targets (m,) or (m, p), computed in tiles: the test Gram is never held whole."""
         check_is_fitted(self)
+        if is_dask(X):
+            validate_data(self, heading(X), skip_check_array=True, reset=False)
+            return lazy_rows(self.predict, X, self.X_fit_)
         if self.solver_used_ == "primal":
             rows = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
             out = _dense(self.kernel_.phi(rows)) @ self._columns(self.coef_)
@@ -59,18 +75,22 @@ class _RidgeBase(MultiOutputMixin, RegressorMixin, KernelEstimator):
         d = self.X_fit_.shape[1] if getattr(self.X_fit_, "ndim", 1) == 2 else 1
         return size_report(expansion, math.inf if isinstance(self.kernel_, str) else self.kernel_.feature_dim(d))
 
+    @available_if(_on_all_rows)
     def weights(self, X) -> np.ndarray:
         """Equivalent kernel (m, n): predictions are weights(X) @ y, y the targets of the rows of `X_fit_`.
 
         One factorisation, for the first target's alpha.
         """
+        check_is_fitted(self)
         return self._equivalent(self._test_gram(X).dense())
 
+    @available_if(_on_all_rows)
     def smoother(self) -> np.ndarray:
         """Smoother matrix (n, n): what predict gives for the rows of `X_fit_` is smoother() @ y."""
         check_is_fitted(self)
         return self._equivalent(self._seen().dense())
 
+    @available_if(_on_all_rows)
     def degrees_of_freedom(self) -> float:
         """Effective degrees of freedom: the trace of the smoother."""
         check_is_fitted(self)
@@ -84,6 +104,7 @@ class _RidgeBase(MultiOutputMixin, RegressorMixin, KernelEstimator):
             inverse -= u**2 / (u @ s)
         return float(factor.n - ((alpha + s**2 * unseen) * inverse).sum())
 
+    @available_if(_on_all_rows)
     def leave_one_out(self) -> np.ndarray:
         """Residuals y_i - f_{-i}(x_i) of all left-out fits of the rows of `X_fit_`, exactly, from one factorisation."""
         check_is_fitted(self)
@@ -186,12 +207,20 @@ class KernelRidge(_RidgeBase):
     gamma, degree, coef0, kernel_params : parameters of kernels given by word or function, as in scikit-learn.
     fit_intercept : whether to add an unpenalised constant.
     solver : "auto", "exact" (Cholesky), "cg" (conjugate gradients, tile by tile) or "primal" (explicit features).
-    tol, max_iter : relative residual and cap of "cg".
+    tol, max_iter : relative residual and cap of iterations; by default 1e-8 for "cg", and 1e-5 and 100 on landmarks.
     engine, memory : how and within how many bytes Grams are computed; `memory="2GB"`.
     indefinite : what to do when the Gram is not PSD: "raise", "warn", "clip", "flip" or "shift".
+    n_landmarks : solve on so many rows, the landmarks, instead of all: time grows with n, memory does not. Less than 1: as many
+        as leave that share of the trace of the Gram unexplained. None: all rows.
+    landmarks : how they are chosen, "rpcholesky", "uniform", "kmeans++" or "leverage", or the rows themselves.
+    random_state : of choosing landmarks.
+    checkpoint : path of a file that is written now and then while landmarks are solved; the same fit goes on from it.
+    callback : called with the progress after each pass over the rows. verbose : print it.
 
     Attributes
     ----------
+    landmarks_, landmark_error_ : numbers of the landmarks in X (None if they were given), and the share of the trace that they
+        leave unexplained (None if not known).
     dual_coef_, intercept_, X_fit_, kernel_ : the fitted expansion; `coef_` as well in the primal.
     solver_used_, residual_, n_iter_, converged_, jitter_ : what was done and how exact it is.
 
@@ -213,12 +242,14 @@ class KernelRidge(_RidgeBase):
         "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
         "fit_intercept": ["boolean"],
         "solver": [StrOptions({"auto", "exact", "cg", "primal"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="neither"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        **LANDMARK_CONSTRAINTS,
     }
 
     def __init__(self, alpha=1, *, kernel="linear", gamma=None, degree=3, coef0=1, kernel_params=None, fit_intercept=False,
-                 solver="auto", tol=1e-8, max_iter=None, engine=None, memory=None, indefinite="warn"):  # fmt: skip
+                 solver="auto", tol=None, max_iter=None, engine=None, memory=None, indefinite="warn", n_landmarks=None,
+                 landmarks="rpcholesky", random_state=None, checkpoint=None, callback=None, verbose=False):  # fmt: skip
         self.alpha = alpha
         self.kernel = kernel
         self.gamma = gamma
@@ -232,11 +263,26 @@ class KernelRidge(_RidgeBase):
         self.engine = engine
         self.memory = memory
         self.indefinite = indefinite
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.callback = callback
+        self.verbose = verbose
 
-    def fit(self, X, y, sample_weight=None) -> "KernelRidge":
-        """Fit on rows X, targets y (n,) or (n, p) and optional weights: a weight of 2 is the row twice."""
+    def fit(self, X, y=None, sample_weight=None) -> "KernelRidge":
+        """Fit on rows X, targets y (n,) or (n, p) and optional weights: a weight of 2 is the row twice.
+
+        With landmarks X may be a stream (`mercer.streams`), which holds the targets too.
+        """
         self._validate_params()
         forget(self)
+        if is_dask(X):
+            return self._fit_dask(X, y, sample_weight)
+        if isinstance(X, streams.Stream):
+            return self._fit_stream(X, y, sample_weight)
+        if self.n_landmarks is not None or not isinstance(self.landmarks, str):
+            return self._fit_held(X, y, sample_weight)
         X, y, w = self._validated_training(X, y, sample_weight, multi_output=True, y_numeric=True)
         Y, scale = _targets(X, y)
         alpha = _checked_alpha(self.alpha, Y.shape[1])
@@ -258,8 +304,59 @@ class KernelRidge(_RidgeBase):
             self.coef_ = scale * (coef[:, 0] if coef.shape[1] == 1 else coef).astype(Y.dtype)
             return replace(solution, coefficients=solution.coefficients.astype(Y.dtype))
         if method == "cg":
-            return solve_ridge_cg(K, Y, alpha, root, self.fit_intercept, rtol=self.tol, max_iter=self.max_iter)
+            factor, tol = _preconditioner(K, self.memory, self.random_state), self.tol or _CG_TOL
+            return solve_ridge_cg(
+                K, Y, alpha, root, self.fit_intercept, factor=factor, rtol=tol, max_iter=self.max_iter
+            )
         return solve_ridge(K.dense(), Y, alpha, root, self.fit_intercept)
+
+    # ------------------------------------------------------------------------------------ on landmarks
+    def _fit_stream(self, stream, y, sample_weight):
+        if y is not None or sample_weight is not None:
+            raise ValueError("a stream holds its targets and weights: fit(stream), without y and sample_weight")
+        if self.n_landmarks is None and isinstance(self.landmarks, str):
+            raise ValueError("rows that come as a stream need n_landmarks, for example n_landmarks=2000")
+        first = next(iter(stream.blocks(streams.LOOK)))
+        self.n_features_in_ = first.X.shape[1]
+        return self._fit_landmarks(stream, 1.0, single=first.y.shape[1] == 1)
+
+    def _fit_dask(self, X, y, sample_weight):
+        if self.n_landmarks is None and isinstance(self.landmarks, str):
+            raise ValueError("rows on a Dask cluster need n_landmarks, for example n_landmarks=2000")
+        validate_data(self, heading(X), skip_check_array=True)
+        return self._fit_stream(DaskRows(X, y, sample_weight), None, None)
+
+    def _fit_held(self, X, y, sample_weight):
+        if self._precomputed:
+            raise ValueError('landmarks need rows: kernel="precomputed" is solved exactly, with n_landmarks=None')
+        kernel = self._kernel()
+        checks = {"multi_output": True, "y_numeric": True}
+        rows, y, w, kept = validate.training(self, X, y, sample_weight, kernel.reads, kernel.columns, **checks)
+        Y, scale = _targets(rows, y)
+        rows, Y, w, index = validate.canonical(rows, Y.astype(np.float64), w)
+        held = streams.Held(rows, Y, w)
+        self._fit_landmarks(held, scale, np.ndim(y) == 1, resolve_on=(rows, w))
+        self.landmarks_ = None if self.landmarks_ is None else kept[index[self.landmarks_]]
+        return self
+
+    def _fit_landmarks(self, stream, scale, single, resolve_on=None):
+        tol = self.tol or _LANDMARK_TOL
+        alpha = _checked_alpha(self.alpha, next(iter(stream.blocks(streams.LOOK))).y.shape[1])
+        fit = LandmarkFit(self, stream, resolve_on, tol)
+        centres, K = fit.centres, fit.centres.gram
+        logger.info("KernelRidge: %s", landmark_plan(centres, self.memory, thread_count()))
+        self.kernel_ = K.kernel
+        self._definite(K)
+        solution = solve_landmarks(
+            sweeps_over(stream, K), centres.dense(), centres.sample_gram(), centres.weight, alpha, self.fit_intercept,
+            rtol=tol, max_iter=self.max_iter or _LANDMARK_ITERATIONS, callback=fit.told, state=fit.state,
+        )  # fmt: skip
+        fit.ended(solution.state)
+        self.X_fit_, self._gram, self._fit = centres.rows, K, None
+        self.landmarks_, self.landmark_error_ = centres.index, centres.error
+        self._store(replace(solution, coefficients=solution.coefficients.astype(K.dtype)), scale, single)
+        self.solver_used_ = "landmarks"
+        return self
 
     def explain(self, X, y=None) -> str:
         """What fit would do with these data: method, reason, bytes and seconds."""
@@ -274,6 +371,12 @@ class KernelRidge(_RidgeBase):
         dim = math.inf if self._precomputed else _primal_width(self._kernel(), d, self.alpha)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
         return ridge_plan(n, d, dtype, self.solver, dim, self.memory, thread_count(), self._precomputed)
+
+
+def _preconditioner(K, memory, random_state):
+    """A factor of low rank near K; None where conjugate gradients need no help."""
+    rank = cg_rank(K.shape[0], K.dtype, budget(memory))
+    return rpcholesky(K, rank, rng=generator(random_state)).factor if rank else None
 
 
 def _repaired_solution(solution, fixed):

@@ -1,5 +1,7 @@
 """Solvers on a Gram: they know matrices and records, not estimators."""
 
+from mercer.solvers.falkon import LandmarkSolution, LandmarkState, Moments, Sweeps, solve_landmarks
+from mercer.solvers.logistic import LogisticSolution, LogisticSweeps, solve_logistic
 from mercer.solvers.perceptron import (
     DualScores,
     PerceptronSolution,
@@ -30,13 +32,19 @@ __all__ = [
     "DualProblem",
     "DualScores",
     "DualSolution",
+    "LandmarkSolution",
+    "LandmarkState",
+    "LogisticSolution",
+    "LogisticSweeps",
     "Machine",
+    "Moments",
     "PerceptronSolution",
     "PerceptronState",
     "PrimalScores",
     "RidgePath",
     "RidgeSolution",
     "RowCache",
+    "Sweeps",
     "c_svc",
     "compression_bound",
     "duality_gap",
@@ -51,6 +59,8 @@ __all__ = [
     "relative_residual",
     "ridge_path",
     "solve_dual",
+    "solve_landmarks",
+    "solve_logistic",
     "solve_machine",
     "solve_perceptron",
     "solve_ridge",

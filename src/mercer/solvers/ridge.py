@@ -124,9 +124,12 @@ def _solve_factored(factor: Factor, Y, s, intercept):
 
 # ------------------------------------------------------------------------------------------------ iterations
 def solve_ridge_cg(
-    K, Y, alpha, root_weight=None, intercept=False, *, rtol, max_iter=None, callback=None
+    K, Y, alpha, root_weight=None, intercept=False, *, rtol, max_iter=None, callback=None, factor=None
 ) -> RidgeSolution:
-    """Conjugate gradients on the lazy Gram: one sweep over all pairs an iteration, no n x n matrix."""
+    """Conjugate gradients on the lazy Gram: one sweep over all pairs an iteration, no n x n matrix.
+
+    factor (n, k) with factor factor^T near K makes the iterations few (`mercer.linalg.rpcholesky`).
+    """
     alphas = np.broadcast_to(np.asarray(alpha, np.float64), (Y.shape[1],))
     s = _roots(root_weight, len(Y))
     means = _centre(Y, s, intercept)
@@ -135,7 +138,10 @@ def solve_ridge_cg(
     for a in np.unique(alphas):
         columns = np.flatnonzero(alphas == a)
         B = np.column_stack([right[:, columns], s]) if intercept else right[:, columns]
-        found = conjugate_gradient(_Scaled(K, s, a), B, rtol=rtol, max_iter=max_iter, callback=callback)
+        near = None if factor is None or a == 0 else LowRankRidge(factor, s, a)
+        found = conjugate_gradient(
+            _Scaled(K, s, a), B, rtol=rtol, max_iter=max_iter, callback=callback, preconditioner=near
+        )
         c = found.value.reshape(len(Y), -1)
         if intercept:
             u, c = c[:, -1:], c[:, :-1]
@@ -159,6 +165,19 @@ class _Scaled:
     def __matmul__(self, V):
         V2 = np.asarray(V).reshape(len(V), -1)
         return (self.s * (self.K @ (self.s * V2)) + self.alpha * V2).reshape(np.shape(V))
+
+
+class LowRankRidge:
+    """(S F F^T S + alpha I)^-1 of a factor F (n, k), by a k x k matrix: a preconditioner. Woodbury's identity."""
+
+    def __init__(self, factor, s, alpha):
+        self.F, self.s, self.alpha = factor, s[:, None], alpha
+        scaled = factor * s[:, None].astype(factor.dtype)
+        self.inner = safe_cholesky((scaled.T @ scaled).astype(np.float64), shift=alpha, warn=False)
+
+    def solve(self, R):
+        inside = self.inner.solve(self.F.T @ (self.s * R))
+        return (R - self.s * (self.F @ inside)) / self.alpha
 
 
 def _joined(values, offsets, solutions: list[Solution]):

@@ -1,0 +1,41 @@
+"""Approximations: landmarks, passes over rows, explicit feature maps."""
+
+from mercer.approx.centres import Centres, find_centres
+from mercer.approx.cluster import DaskRows, DaskSweeps, heading, is_dask, lazy_rows, sweeps_over
+from mercer.approx.fourier import FOURIER_KINDS, FourierMap, fourier_target, random_fourier_map
+from mercer.approx.landmarks import LANDMARKS, Landmarks, choose_landmarks
+from mercer.approx.logistic_sweeps import HeldLogisticSweeps, LocalLogisticSweeps
+from mercer.approx.maps import FeatureMap, MapError
+from mercer.approx.nystrom import NystromMap, nystrom_map
+from mercer.approx.sketches import SKETCH_KINDS, ProductSketch, TensorSketch, polynomial_sketch_map
+from mercer.approx.sweeps import LocalSweeps, cross_products
+
+__all__ = [
+    "FOURIER_KINDS",
+    "LANDMARKS",
+    "SKETCH_KINDS",
+    "Centres",
+    "DaskRows",
+    "DaskSweeps",
+    "FeatureMap",
+    "FourierMap",
+    "HeldLogisticSweeps",
+    "Landmarks",
+    "LocalLogisticSweeps",
+    "LocalSweeps",
+    "MapError",
+    "NystromMap",
+    "ProductSketch",
+    "TensorSketch",
+    "choose_landmarks",
+    "cross_products",
+    "find_centres",
+    "fourier_target",
+    "heading",
+    "is_dask",
+    "lazy_rows",
+    "nystrom_map",
+    "polynomial_sketch_map",
+    "random_fourier_map",
+    "sweeps_over",
+]

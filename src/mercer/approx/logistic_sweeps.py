@@ -1,0 +1,96 @@
+"""Passes of logistic regression: loss, slopes and curvature over rows whose Gram with the landmarks is not kept, or is held."""
+
+import numpy as np
+
+from mercer.approx.sweeps import _ENTRIES, _WIDTH, GROUP, READ, _scratch
+from mercer.gram import prepared_gram
+from mercer.solvers.logistic import curvature, slopes
+from mercer.threads import map_tiles
+
+__all__ = ["HeldLogisticSweeps", "LocalLogisticSweeps", "tile_sums"]
+
+
+class HeldLogisticSweeps:
+    """Passes over a Gram K (n, M) in memory, float64. codes (n,): numbers of the classes; w (n,): weights."""
+
+    def __init__(self, K, codes, w):
+        self.K, self.codes, self.w = K, codes, w
+
+    def gradient(self, B):
+        loss, R = slopes(self.K @ B[:-1] + B[-1], self.codes, self.w)
+        return loss, _with_sums(self.K, R)
+
+    def hessian(self, B, V):
+        F, D = (self.K @ A[:-1] + A[-1] for A in (B, V))
+        return _with_sums(self.K, curvature(F, D, self.w))
+
+
+class LocalLogisticSweeps:
+    """Passes on this machine. centres: Gram of the landmarks; stream: anything with `blocks(size)`, y the classes by number."""
+
+    def __init__(self, stream, centres):
+        self.stream, self.centres = stream, centres
+
+    def gradient(self, B):
+        """Loss and slopes (M + 1, p) at B."""
+        return self._pass(B, _add_slopes, B.shape)
+
+    def hessian(self, B, V):
+        """Change of the slopes (M + 1, p) at B in the direction V."""
+        return self._pass(np.hstack([B, V]), _add_curvature, B.shape)[1]
+
+    def _pass(self, B, add, shape):
+        """Float64 sums over all blocks, in their order."""
+        loss, total = 0.0, np.zeros(shape)
+        for block in self.stream.blocks(READ):
+            codes = block.y[:, 0].astype(np.intp)
+
+            def each(tile, some, sums, block=block, codes=codes):
+                add(tile, B, codes[some], block.w[some], sums)
+
+            # One row more than the slopes have, for the loss.
+            sums = tile_sums(prepared_gram(self.centres, block.X), (shape[0] + 1, shape[1]), each)
+            loss, total = loss + float(sums[-1, 0]), total + sums[:-1]
+        return loss, total
+
+
+def _add_slopes(tile, B, codes, w, sums):
+    tile = tile.astype(np.float64, copy=False)
+    loss, R = slopes(tile @ B[:-1] + B[-1], codes, w)
+    sums[:-1] += _with_sums(tile, R)
+    sums[-1, 0] += loss
+
+
+def _add_curvature(tile, B, codes, w, sums):
+    """B: the point and the direction, side by side: both are multiplied while the tile is in the cache."""
+    tile, p = tile.astype(np.float64, copy=False), B.shape[1] // 2
+    both = tile @ B[:-1] + B[-1]
+    sums[:-1] += _with_sums(tile, curvature(both[:, :p], both[:, p:], w))
+
+
+def _with_sums(K, R):
+    """K^T R, and below it the sums of R: slopes in the coefficients and in the intercepts."""
+    return np.vstack([K.T @ R, R.sum(axis=0)])
+
+
+def tile_sums(K, shape, add) -> np.ndarray:
+    """Sums over the rows of a Gram that is never held whole: `add(tile, rows, sums)` adds what a tile of some whole rows gives.
+
+    Groups of rows are added up by the threads and then in their order, so that the sums do not depend on the threads.
+    """
+    n, M = K.shape
+    step = max(64, min(GROUP, _ENTRIES // M // 64 * 64))
+
+    def job(g):
+        sums = np.zeros(shape)
+        for start in range(g * GROUP, min((g + 1) * GROUP, n), step):
+            some = slice(start, min(start + step, (g + 1) * GROUP, n))
+            tile = _scratch(some.stop - start, M, K.dtype)
+            K.engine.fill(tile, 0, 0, K.x.take(some), K.y, shape=(step, _WIDTH))
+            add(tile, some, sums)
+        return sums
+
+    parts = map_tiles(job, -(-n // GROUP))
+    for part in parts[1:]:
+        parts[0] += part
+    return parts[0]

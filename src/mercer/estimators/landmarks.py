@@ -1,0 +1,165 @@
+"""What estimators on landmarks share: parameters, checkpoints that a later fit goes on from, and progress."""
+
+import os
+import time
+from dataclasses import asdict, dataclass
+from numbers import Integral
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+
+from mercer import persist, streams
+from mercer.approx import LANDMARKS, Centres, find_centres
+from mercer.errors import ModelFileError
+from mercer.kernels.digest import digest
+from mercer.linalg import CGState
+from mercer.random import generator
+from mercer.solvers import LandmarkState, Moments
+
+__all__ = [
+    "LANDMARK_CONSTRAINTS",
+    "Checkpoint",
+    "FitProgress",
+    "Reporter",
+    "fit_identity",
+    "fresh_seed",
+    "landmark_centres",
+]
+
+LANDMARK_CONSTRAINTS = {
+    "n_landmarks": [Interval(Integral, 1, None, closed="left"), Interval(RealNotInt, 0, 1, closed="neither"), None],
+    "landmarks": [StrOptions(set(LANDMARKS)), "array-like", "sparse matrix"],
+    "random_state": ["random_state"],
+    "checkpoint": [str, os.PathLike, None],
+    "callback": [callable, None],
+    "verbose": ["verbose"],
+}
+
+
+@dataclass(frozen=True)
+class FitProgress:
+    """What a callback sees after each pass over the rows. remaining: seconds, as far as the pace so far tells."""
+
+    iteration: int
+    residual: float
+    seconds: float
+    remaining: float
+
+
+class Reporter:
+    """Tells callbacks, and with `verbose` the screen, how far an iteration came."""
+
+    def __init__(self, callback, verbose, tol):
+        self.callback, self.verbose, self.tol = callback, verbose, tol
+        self.started, self.first = time.monotonic(), None
+
+    def __call__(self, iteration, residual):
+        seconds = time.monotonic() - self.started
+        self.first = (iteration, residual, seconds) if self.first is None else self.first
+        told = FitProgress(iteration, residual, seconds, self._remaining(iteration, residual, seconds))
+        if self.verbose:
+            print(
+                f"{seconds:8.1f} s  pass {iteration:4d}  residual {residual:.1e}  about {told.remaining:.0f} s left",
+                flush=True,
+            )
+        if self.callback is not None:
+            self.callback(told)
+
+    def _remaining(self, iteration, residual, seconds):
+        """Residuals of conjugate gradients fall by about the same factor in each pass."""
+        start, before, since = self.first
+        if iteration <= start or not 0 < residual < before:
+            return float("nan")
+        pace = np.log(before / residual) / (seconds - since) if seconds > since else np.inf
+        return float(max(np.log(residual / self.tol), 0.0) / pace)
+
+
+class Checkpoint:
+    """The state of a fit in a file. A fit of the same estimator on the same rows that finds it goes on from there."""
+
+    def __init__(self, path, identity: bytes, every: float = 30.0):
+        self.path, self.identity, self.every = Path(path), identity.hex(), every
+        self.saved = time.monotonic()
+
+    def load(self) -> "tuple[int, LandmarkState] | None":
+        """Seed and state of an earlier fit; None if there is no file."""
+        if not self.path.exists():
+            return None
+        tree = persist.unflatten(*_parts(persist.read(self.path, "checkpoint")))
+        if tree.get("identity") != self.identity:
+            raise ModelFileError(
+                f"checkpoint={str(self.path)!r} belongs to another fit: other rows, kernel or parameters. Give another path, or "
+                "remove it to begin anew"
+            )
+        states = tuple(None if s is None else CGState(**s) for s in tree["iterations"])
+        return tree["seed"], LandmarkState(Moments(**tree["moments"]), states)
+
+    def save(self, seed: int, state: LandmarkState, now: bool = False):
+        """Write the state, at most every so many seconds unless told to do it `now`."""
+        if not now and time.monotonic() - self.saved < self.every:
+            return
+        tree = {
+            "identity": self.identity,
+            "seed": seed,
+            "moments": asdict(state.moments),
+            "iterations": [None if s is None else asdict(s) for s in state.iterations],
+        }
+        persist.write(self.path, "checkpoint", *persist.flatten(tree))
+        self.saved = time.monotonic()
+
+
+def _parts(container):
+    return container.content, container.arrays
+
+
+def fit_identity(estimator, kernel, stream) -> bytes:
+    """What makes two fits the same: the class, what it was told, and the rows it begins with."""
+    told = {k: v for k, v in estimator.get_params(deep=False).items() if k not in _NOT_TOLD}
+    first = next(iter(stream.blocks(streams.LOOK)))
+    return digest([type(estimator).__name__, digest(kernel), sorted(told), list(dict(sorted(told.items())).values()),
+                   streams.mark(first)])  # fmt: skip
+
+
+_NOT_TOLD = ("kernel", "checkpoint", "callback", "verbose", "engine", "memory", "random_state")
+
+
+class LandmarkFit:
+    """A fit on landmarks of rows that come in blocks: its seed, its centres, and where it stands."""
+
+    def __init__(self, estimator, stream, resolve_on=None, tol=1e-5):
+        kernel = estimator._kernel()
+        self.file, saved = None, None
+        if estimator.checkpoint is not None:
+            self.file = Checkpoint(estimator.checkpoint, fit_identity(estimator, kernel, stream))
+            saved = self.file.load()
+        self.seed, self.state = (fresh_seed(estimator.random_state), None) if saved is None else saved
+        self.centres = landmark_centres(estimator, kernel, stream, self.seed, resolve_on)
+        self.reporter = Reporter(estimator.callback, estimator.verbose, tol)
+
+    def told(self, state: LandmarkState):
+        """After each pass: keep the state now and then, and tell how far it came."""
+        if self.file is not None:
+            self.file.save(self.seed, state)
+        current = [s for s in state.iterations if s is not None][-1]
+        self.reporter(current.iterations, float(np.linalg.norm(current.R, axis=0).max()))
+
+    def ended(self, state: LandmarkState):
+        """Keep the last state, so that the same fit has nothing left to do."""
+        if self.file is not None:
+            self.file.save(self.seed, state, now=True)
+
+
+def landmark_centres(estimator, kernel, stream, seed, resolve_on=None) -> Centres:
+    """Landmarks as the estimator's parameters ask for them, the same ones for the same seed."""
+    alpha = getattr(estimator, "alpha", None)
+    return find_centres(
+        kernel, stream, estimator.n_landmarks, estimator.landmarks, rng=np.random.default_rng(seed),
+        alpha=None if alpha is None else float(np.min(alpha)), resolve_on=resolve_on, engine=estimator.engine,
+        memory=estimator.memory,
+    )  # fmt: skip
+
+
+def fresh_seed(random_state) -> int:
+    """A number from which all random choices of one fit follow."""
+    return int(generator(random_state).integers(2**62))

@@ -1,0 +1,356 @@
+"""Kernel logistic regression (M5, X4)."""
+
+import logging
+import warnings
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import streams, validate
+from mercer.approx import LANDMARKS, HeldLogisticSweeps, LocalLogisticSweeps
+from mercer.errors import ConvergenceWarning
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
+from mercer.estimators.expansion import Expansion
+from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, Reporter, fresh_seed, landmark_centres
+from mercer.estimators.plan import MethodPlan
+from mercer.estimators.svm import _class_weights, _labels
+from mercer.gram import GivenGram, gram, prepared_gram
+from mercer.gram.plan import budget, require
+from mercer.linalg import Factor, Status, check_symmetric, rpcholesky, safe_cholesky, seconds_for_cholesky
+from mercer.registry import register_estimator
+from mercer.solvers import solve_logistic
+from mercer.solvers.logistic import Whitened
+
+__all__ = ["KernelLogistic"]
+
+logger = logging.getLogger("mercer")
+
+_ADVICE = {
+    Status.MAX_ITER: "raise max_iter or alpha, or scale the columns of X",
+    Status.STAGNATED: "rounding allows no more; raise tol, or use fewer landmarks, a shorter lengthscale or a larger alpha",
+}
+_STEPS, _MATRICES = 10, 4  # Newton steps that are usually enough; matrices besides the preconditioner of each class
+
+
+@dataclass(frozen=True, eq=False)
+class _Labelled:
+    """Rows of a stream with classes by number for labels, and weights times those of the classes."""
+
+    stream: streams.Stream
+    classes: np.ndarray
+    factors: np.ndarray
+
+    def blocks(self, size):
+        for block in self.stream.blocks(size):
+            # A label that only rows of weight 0 have is not among the classes; its rows count for nothing.
+            codes = np.searchsorted(self.classes, block.y[:, 0]).clip(max=len(self.classes) - 1)
+            yield streams.Block(block.X, codes[:, None].astype(np.float64), block.w * self.factors[codes])
+
+
+@register_estimator
+class KernelLogistic(ClassifierMixin, KernelEstimator):
+    r"""Kernel logistic regression, for two classes or by softmax for many, on all rows or on landmarks.
+
+    .. math:: \min_{f, b} \sum_i w_i\, \ell(y_i, f(x_i) + b) + \tfrac{\alpha}{2} \sum_c \lVert f_c \rVert^2, \qquad
+              \ell(y, s) = \log \sum_c e^{s_c} - s_y
+
+    Two classes have one function, the log-odds of the second. Of many classes each has a function and an unpenalised
+    intercept, which sum to 0 over the classes. With explicit features of the kernel this is scikit-learn's
+    `LogisticRegression` with C = 1 / alpha. As alpha > 0, classes that can be separated have a finite answer too.
+
+    Parameters
+    ----------
+    alpha : strength of the penalty, never multiplied by n: the curvature of the loss is at most w / 4 for two classes, so that
+        each Newton step is a ridge regression with alpha added to the diagonal of the Gram matrix.
+    kernel : a mercer kernel, one of scikit-learn's words, "precomputed", or a function of two rows.
+    gamma, degree, coef0, kernel_params : parameters of kernels given by word or function, as in scikit-learn.
+    fit_intercept : whether to add unpenalised constants.
+    class_weight : factors of the weights by label, or "balanced".
+    n_landmarks : expand in so many rows, the landmarks, instead of all: time grows with n, memory does not. Less than 1: as many
+        as leave that share of the trace of the Gram unexplained. None: as many as the Gram has numerical rank, from a Gram that
+        is held in memory.
+    landmarks : how they are chosen, "rpcholesky", "uniform", "kmeans++" or "leverage", or the rows themselves.
+    tol : norm of the gradient, relative to that at f = 0 and b = 0, at which Newton's method stops; max_iter : cap of its steps.
+    random_state : of choosing landmarks. callback : called with the progress after each step. verbose : print it.
+    engine, memory : how and within how many bytes Grams are computed; `memory="2GB"`.
+    indefinite : what to do when the Gram is not PSD: "raise", "warn", "clip", "flip" or "shift"; with `n_landmarks`, that of
+        the landmarks is tested, and not repaired.
+
+    Attributes
+    ----------
+    classes_, class_weight_ : labels in increasing order, and the factors of their weights.
+    dual_coef_, intercept_, X_fit_, kernel_ : the fitted expansion; (M,) and (1,) for two classes, else (M, c) and (c,).
+    landmarks_, landmark_error_ : numbers of the rows of `X_fit_` in X (None if they were given), and the share of the trace that
+        they leave unexplained (None if not known).
+    n_iter_, residual_, converged_, objective_ : Newton steps, relative norm of the gradient at the answer, whether it reached
+        `tol`, and the value of the sum above. solver_used_, jitter_ : "exact" or "landmarks", and what was added to the
+        diagonal of the Gram of the landmarks.
+
+    Examples
+    --------
+    >>> from mercer import KernelLogistic
+    >>> from mercer.kernels import RBF
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], ["same", "different", "different", "same"]
+    >>> model = KernelLogistic(alpha=0.1, kernel=RBF(0.5)).fit(X, y)
+    >>> model.predict([[0.9, 0.1]]).tolist(), bool(model.predict_proba([[1, 0]])[0, 0] > 0.8)
+    (['different'], True)
+
+    Zhu & Hastie (2005), Kernel logistic regression and the import vector machine; Marteau-Ferey, Bach & Rudi (2019).
+    """
+
+    _parameter_constraints = {
+        **CONSTRAINTS,
+        **{name: rule for name, rule in LANDMARK_CONSTRAINTS.items() if name != "checkpoint"},
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "landmarks": [StrOptions(set(LANDMARKS)), "array-like", "sparse matrix"],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, alpha=1.0, *, kernel="rbf", gamma=None, degree=3, coef0=1, kernel_params=None, fit_intercept=True,
+                 class_weight=None, n_landmarks=None, landmarks="rpcholesky", tol=1e-5, max_iter=100, random_state=None,
+                 callback=None, verbose=False, engine=None, memory=None, indefinite="warn"):  # fmt: skip
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.callback = callback
+        self.verbose = verbose
+        self.engine = engine
+        self.memory = memory
+        self.indefinite = indefinite
+
+    # ------------------------------------------------------------------------------------ fitting
+    def fit(self, X, y=None, sample_weight=None) -> "KernelLogistic":
+        """Fit on rows X, labels y (n,) and optional weights: a weight of 2 is the row twice.
+
+        With landmarks X may be a stream (`mercer.streams`), which holds the labels, as numbers, and the weights too.
+        """
+        self._validate_params()
+        forget(self)
+        if isinstance(X, streams.Stream):
+            return self._fit_stream(X, y, sample_weight)
+        rows, codes, w, index = self._canonical(X, y, sample_weight)
+        share = w * self.class_weight_[codes]
+        if not self._on_landmarks:
+            return self._fit_all(rows, codes, w, share, index)
+        if self._precomputed:
+            raise ValueError('landmarks need rows: kernel="precomputed" is solved on all rows, with n_landmarks=None')
+        held = streams.Held(rows, codes[:, None].astype(np.float64), share)
+        return self._fit_landmarks(held, (rows, w), index)
+
+    @property
+    def _on_landmarks(self):
+        return self.n_landmarks is not None or not isinstance(self.landmarks, str)
+
+    @property
+    def _outputs(self):
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _canonical(self, X, y, sample_weight):
+        """Rows in an order fixed by content, equal ones merged, classes by number, weights, and the rows' numbers in X."""
+        kernel = None if self._precomputed else self._kernel()
+        needs = () if kernel is None else (kernel.reads, kernel.columns)
+        rows, y, w, kept = validate.training(self, X, y, sample_weight, *needs, multi_output=False)
+        classes, codes = _labels(y)
+        if kernel is None:
+            rows = self._square(rows, kept, n=max(len(kept), np.asarray(sample_weight).size))
+            rows, codes, w = self._merged(rows, codes, w)
+            w = np.ones(len(codes)) if w is None else w
+            index = np.arange(len(codes)) if self.kept_ is None else self.kept_
+        else:
+            rows, codes, w, first = validate.canonical(rows, codes, w)
+            index = kept[first]
+        self.classes_, self.class_weight_ = classes, _factors(self.class_weight, classes, codes, w)
+        return rows, codes, w, index
+
+    def _fit_all(self, rows, codes, w, share, index):
+        """In all directions that the Gram of the rows has: a factor of full numerical rank, which equal rows do not spoil."""
+        n = len(codes)
+        self._check_plan(n, n, f"kernel logistic regression on {n} rows")
+        K = self._training_gram(_double(rows), w)
+        fixed = self._definite(K)
+        dense = K.dense() if fixed is None else fixed.matrix
+        check_symmetric(dense)
+        found = rpcholesky(GivenGram(dense), n, rng=np.random.default_rng(0))
+        del dense
+        F = found.factor.astype(np.float64, copy=False)
+        known = Whitened(F.shape[1], (F**2).sum(axis=1))
+        solution = self._solve(HeldLogisticSweeps(F, codes, share), known, GivenGram(F), share)
+        pivots, solution = _on_pivots(solution, found)
+        if fixed is not None:  # kernel values with new rows are not repaired, so that all rows take part
+            pivots, solution = np.arange(n), _repaired(solution, fixed, pivots)
+        self._keep_rows(_double(rows), pivots, index)
+        self._store(solution, index[pivots], found.error)
+        self.solver_used_ = "exact"
+        return self
+
+    def _keep_rows(self, rows, pivots, index):
+        if self._precomputed:
+            self.X_fit_, self.kept_ = rows[np.ix_(pivots, pivots)], index[pivots]
+            self._gram = GivenGram(self.X_fit_)
+        else:
+            self.X_fit_ = validate.take(rows, pivots)
+            self._gram = gram(self.kernel_, self.X_fit_, engine=self.engine, memory=self.memory, validated=True)
+
+    def _fit_stream(self, stream, y, sample_weight):
+        if y is not None or sample_weight is not None:
+            raise ValueError("a stream holds its labels and weights: fit(stream), without y and sample_weight")
+        if not self._on_landmarks:
+            raise ValueError("rows that come as a stream need n_landmarks, for example n_landmarks=2000")
+        labels, mass, self.n_features_in_ = _masses(stream)
+        self.classes_, codes = _labels(labels)
+        self.class_weight_ = _factors(self.class_weight, self.classes_, codes, mass)
+        return self._fit_landmarks(_Labelled(stream, labels, self.class_weight_), self._plain_sample(stream))
+
+    def _plain_sample(self, stream):
+        """Rows on which the kernel learns its constants: as for arrays, without the weights of the classes."""
+        if self.class_weight is None:
+            return None
+        sample = streams.look(stream, streams.LOOK, np.random.default_rng(0)).sample
+        return sample.X, sample.w
+
+    def _fit_landmarks(self, stream, resolve_on=None, index=None):
+        centres = landmark_centres(self, self._kernel(), stream, fresh_seed(self.random_state), resolve_on)
+        M = validate.n_rows(centres.rows)
+        self._check_plan(centres.n, M, f"kernel logistic regression on {M} landmarks")
+        self.kernel_ = centres.gram.kernel
+        self._definite(centres.gram)
+        known = safe_cholesky(centres.dense(), overwrite=True)
+        solution = self._solve(LocalLogisticSweeps(stream, centres.gram), known, centres.sample_gram(), centres.weight)
+        self.X_fit_, self._gram = centres.rows, centres.gram
+        numbers = centres.index if centres.index is None or index is None else index[centres.index]
+        self._store(solution, numbers, centres.error)
+        self.solver_used_ = "landmarks"
+        return self
+
+    def _solve(self, sweeps, known, sample, weight):
+        return solve_logistic(
+            sweeps, known, sample, weight, self._outputs, self.alpha, self.fit_intercept, rtol=self.tol,
+            max_iter=self.max_iter, callback=Reporter(self.callback, self.verbose, self.tol),
+        )  # fmt: skip
+
+    def _check_plan(self, n, M, what):
+        """Refuse what does not fit: some matrices of the landmarks, and one for each class."""
+        needed, limit = 8 * M * M * (_MATRICES + self._outputs), budget(self.memory)
+        seconds = _STEPS * self._outputs * (seconds_for_cholesky(M) * (1 + 3 * min(n / M, 4)))
+        plan = MethodPlan("landmarks" if M < n else "exact", what, needed, seconds, limit)
+        logger.info("KernelLogistic: %s", plan)
+        remedies = [
+            "use landmarks, n_landmarks=2000" if M == n else "use fewer landmarks",
+            'raise the budget, for example memory="64GB"',
+        ]
+        require(needed, limit, what, remedies, seconds)
+
+    def _store(self, solution, landmarks, error):
+        coefficients = solution.coefficients
+        self.dual_coef_ = coefficients[:, 0] if coefficients.shape[1] == 1 else coefficients
+        self.intercept_, self.objective_ = solution.intercept, solution.objective
+        self.landmarks_, self.landmark_error_ = landmarks, error
+        self.residual_, self.n_iter_, self.jitter_ = solution.certificate, solution.iterations, solution.jitter
+        self.converged_ = solution.status is Status.CONVERGED
+        if not self.converged_:
+            warnings.warn(f"Newton's method stopped at a gradient of {solution.certificate:.2g} of that at 0, tol={self.tol:g} "
+                          f"({solution.status.value}): {_ADVICE[solution.status]}", ConvergenceWarning, stacklevel=4)  # fmt: skip
+
+    # ------------------------------------------------------------------------------------ answers
+    def _scores(self, X):
+        """f(x) + b (m, p), in tiles over the stored rows, computed in their precision and given in that of X."""
+        check_is_fitted(self)
+        if isinstance(self.kernel_, str):
+            K = self._test_gram(X)
+            single = K.dtype == np.float32
+        else:
+            rows = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
+            single = getattr(rows, "dtype", None) == np.float32
+            K = prepared_gram(self._gram, rows)
+        out = K @ self.expansion_.coefficients + self.intercept_
+        return out.astype(np.float32) if single else out
+
+    def decision_function(self, X) -> np.ndarray:
+        """Log-odds (m,) of the second class, or scores (m, classes)."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X) -> np.ndarray:
+        """Labels (m,) of largest probability."""
+        scores = self._scores(X)
+        return self.classes_[scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.intp)]
+
+    def predict_proba(self, X) -> np.ndarray:
+        """Probabilities (m, classes)."""
+        scores = self._scores(X)
+        return softmax(scores, axis=1) if scores.shape[1] > 1 else expit(np.hstack([-scores, scores]))
+
+    def predict_log_proba(self, X) -> np.ndarray:
+        """Logarithms of `predict_proba`, exact where that is 0 or 1 to the last bit."""
+        scores = self._scores(X)
+        return log_softmax(scores, axis=1) if scores.shape[1] > 1 else log_expit(np.hstack([-scores, scores]))
+
+    @property
+    def expansion_(self) -> Expansion:
+        """The fitted expansion: kernel, centres, coefficients, intercept."""
+        check_is_fitted(self)
+        return Expansion(self.kernel_, self.X_fit_, self.dual_coef_.reshape(len(self.dual_coef_), -1), self.intercept_)
+
+
+# ------------------------------------------------------------------------------------------------ inside
+def _on_pivots(solution, found):
+    """Rows that an answer in the features of a factor is an expansion in, and its coefficients there."""
+    pivots, u = found.pivots, solution.coefficients
+    if not len(pivots):  # k = 0: only the intercept learned
+        return np.array([0]), replace(solution, coefficients=np.zeros((1, u.shape[1])))
+    L = np.ascontiguousarray(found.factor[pivots], np.float64)
+    beta = Factor(L, (L**2).sum(axis=1)).solve_triangular(u, trans=True)
+    return pivots, replace(solution, coefficients=beta)
+
+
+def _repaired(solution, fixed, pivots):
+    """Coefficients of all rows that go with kernel values as they are: K_test T a = K_test (T a), T the repair of new rows."""
+    a = np.zeros((len(fixed.matrix), solution.coefficients.shape[1]))
+    a[pivots] = solution.coefficients
+    return replace(solution, coefficients=fixed.transform(a.T).T)
+
+
+def _double(rows):
+    """Float32 rows as float64: coefficients of a Gram of full numerical rank cancel, which float32 kernel values would not."""
+    return rows.astype(np.float64) if getattr(rows, "dtype", None) == np.float32 else rows
+
+
+def _factors(class_weight, classes, codes, w):
+    factors = np.asarray(_class_weights(class_weight, classes, codes, w), np.float64)
+    if not (np.isfinite(factors) & (factors >= 0)).all() or not factors.any():
+        raise ValueError(f"class_weight={class_weight!r} must hold finite numbers >= 0, not all of them 0")
+    return factors
+
+
+def _masses(stream):
+    """Labels of a stream in increasing order, the weight of each, and the number of columns of X."""
+    mass: dict[float, float] = {}
+    width = 0
+    for block in stream.blocks(streams.LOOK):
+        if block.y.shape[1] != 1:
+            raise ValueError(f"y must be one label for each row; the stream has {block.y.shape[1]} targets")
+        labels, codes = np.unique(block.y[block.w > 0, 0], return_inverse=True)
+        for label, m in zip(labels, np.bincount(codes, weights=block.w[block.w > 0]), strict=True):
+            mass[float(label)] = mass.get(float(label), 0.0) + float(m)
+        width = block.X.shape[1]
+    labels = np.array(sorted(mass))
+    whole = bool((labels == np.floor(labels)).all())
+    return labels.astype(np.int64) if whole else labels, np.array([mass[float(v)] for v in labels]), width

@@ -1,0 +1,137 @@
+"""Features from landmarks as a scikit-learn transformer (X3)."""
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import validate
+from mercer.approx import LANDMARKS, find_centres
+from mercer.approx.nystrom import NystromMap, nystrom_map
+from mercer.errors import NumericalWarning
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
+from mercer.random import generator
+from mercer.registry import register_estimator
+from mercer.streams import Held
+
+__all__ = ["Nystroem"]
+
+_REPORTED = 200  # rows on which the error is measured
+
+
+@register_estimator
+class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+    r"""Features from landmarks: a linear method on them does the work of any kernel.
+
+    .. math:: \varphi(x) = L^{-1} (k(x, z_1), \dots, k(x, z_M)), \qquad L L^T = K_{MM}
+
+    Parameters are scikit-learn's; `kernel` also takes kernel objects, and rows may be whatever the kernel reads.
+
+    Parameters
+    ----------
+    kernel : a mercer kernel, one of scikit-learn's words, or a function of two rows.
+    gamma, coef0, degree, kernel_params : parameters of kernels given by word or function.
+    n_components : number of features, which is that of landmarks; fewer if `tol` is reached before, or rows are equal.
+    random_state : of choosing landmarks. n_jobs : not used; threads follow the limit of BLAS.
+    landmarks : how they are chosen, "rpcholesky", "uniform" (as in scikit-learn), "kmeans++" or "leverage".
+    tol : share of the trace of the Gram matrix that may be left unexplained ("rpcholesky"); None: n_components alone counts.
+    engine, memory, indefinite : how and within how many bytes Grams are computed, and what to do when they are not PSD.
+
+    Attributes
+    ----------
+    components_, component_indices_, normalization_ : landmarks, their numbers in X, and L^-1.
+    kernel_, map_ : the kernel, and the feature map as a value.
+    kernel_error_ : mean, largest and relative error of the Gram matrix of at most 200 of the rows.
+    landmark_error_ : share of the trace that is left unexplained; None where the method does not know it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Nystroem
+    >>> from mercer.kernels import RBF
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> features = Nystroem(RBF(1.0), n_components=60, random_state=0).fit(X)
+    >>> features.transform(X[:3]).shape, bool(features.landmark_error_ < 0.01)
+    ((3, 60), True)
+
+    Williams & Seeger (2001); Chen, Epperly, Tropp & Webber (2025).
+    """
+
+    _parameter_constraints = {
+        **CONSTRAINTS,
+        "coef0": [*CONSTRAINTS["coef0"], None],
+        "degree": [*CONSTRAINTS["degree"], None],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [None, Integral],
+        "landmarks": [StrOptions(set(LANDMARKS))],
+        "tol": [Interval(Real, 0, 1, closed="neither"), None],
+    }
+
+    def __init__(self, kernel="rbf", *, gamma=None, coef0=None, degree=None, kernel_params=None, n_components=100,
+                 random_state=None, n_jobs=None, landmarks="rpcholesky", tol=None, engine=None, memory=None,
+                 indefinite="warn"):  # fmt: skip
+        self.kernel = kernel
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.degree = degree
+        self.kernel_params = kernel_params
+        self.n_components = n_components
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.landmarks = landmarks
+        self.tol = tol
+        self.engine = engine
+        self.memory = memory
+        self.indefinite = indefinite
+
+    kernel_: Any
+    map_: NystromMap
+
+    def fit(self, X, y=None):
+        """Choose landmarks among rows X. `y` is not looked at."""
+        self._validate_params()
+        forget(self)
+        if self._precomputed:
+            raise ValueError('kernel="precomputed" has no rows to choose landmarks from; pass rows and a kernel')
+        kernel = self._kernel()
+        rows = validate.training(self, X, None, None, kernel.reads, kernel.columns)[0]
+        n, rng = validate.n_rows(rows), generator(self.random_state)
+        held = Held(rows, np.zeros((n, 1)), np.ones(n))
+        centres = find_centres(kernel, held, self._count(n), self.landmarks, rng=rng, tol=self.tol or 0.0,
+                               resolve_on=(rows, None), engine=self.engine, memory=self.memory)  # fmt: skip
+        self.kernel_ = centres.gram.kernel
+        self._definite(centres.gram)
+        phi = nystrom_map(centres.gram, self.engine)
+        vars(self).update(
+            map_=phi, components_=phi.landmarks, component_indices_=centres.index, normalization_=phi.normalization,
+            landmark_error_=centres.error, kernel_error_=phi.kernel_error(self.kernel_, rows, rng, _REPORTED), jitter_=phi.jitter,
+        )  # fmt: skip
+        return self
+
+    def _count(self, n):
+        if self.n_components > n:
+            warnings.warn(f"n_components={self.n_components} is more than the number of rows, {n}, which is used instead",
+                          NumericalWarning, stacklevel=3)  # fmt: skip
+        return min(self.n_components, n)
+
+    def transform(self, X) -> np.ndarray:
+        """Features (m, n_components) of rows, in their precision, computed block by block."""
+        check_is_fitted(self)
+        return self.map_.features(validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns))
+
+    @property
+    def _n_features_out(self):
+        return self.map_.dim
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "map_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
