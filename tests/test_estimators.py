@@ -387,6 +387,7 @@ def check_fit_not_init_refuses(case):
            "kernel": "parabolic", "tune": 3, "C": -1.0, "nu": 2.0, "epsilon": -1.0, "shrinking": "yes", "probability": "no",
            "cache_size": 0, "class_weight": 3, "verbose": "x", "decision_function_shape": "x", "break_ties": "x",
            "multi_class": "x", "variant": "x", "shuffle": 3, "budget": 1, "when_full": "x", "time_limit": 0,
+           "n_landmarks": 0, "landmarks": 3, "checkpoint": 3,
            "callback": 3, "n_jobs": "x", "Cs": [-1.0], "kernel_grid": 3, "cv": "x", "n_components": 0, "kind": "x"}  # fmt: skip
     for name in inspect.signature(cls).parameters:
         settings = {**case.estimator.get_params(deep=False), name: bad[name]}

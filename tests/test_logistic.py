@@ -12,6 +12,7 @@ from scipy.optimize import approx_fprime, brentq
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from mercer import KernelLogistic, streams
 from mercer.approx import HeldLogisticSweeps, LocalLogisticSweeps
@@ -21,7 +22,7 @@ from mercer.kernels import RBF, Linear, Sigmoid, Spectrum
 from mercer.linalg import Status, safe_cholesky
 from mercer.solvers import solve_logistic
 from mercer.solvers.logistic import Whitened, curvature, probabilities, slopes
-from mercer.threads import one_thread_blas
+from mercer.threads import thread_count
 
 ALPHA, KERNEL = 0.3, RBF(1.2)
 
@@ -339,7 +340,8 @@ def test_answers_depend_neither_on_batches_nor_on_threads():
     X, y, w = data(3, n=20_000)
     settings = {"kernel": KERNEL, "n_landmarks": 20, "random_state": 0}
     found = [KernelLogistic(**settings).fit(batches(X, y, w, size)) for size in (777, 20_000)]
-    with one_thread_blas():
+    with threadpool_limits(1, user_api="blas"):
+        assert thread_count() == 1
         found.append(KernelLogistic(**settings).fit(streams.from_arrays(X, y, w)))
     for other in found[1:]:
         np.testing.assert_array_equal(other.dual_coef_, found[0].dual_coef_)

@@ -88,10 +88,11 @@ def find_centres(
 def _candidates(seen, most, method, tol, memory):
     """Rows among which landmarks are chosen."""
     found = _spread(len(seen.index), _CANDIDATES if tol else max(_CANDIDATES, _PER_LANDMARK * most))
+    allowed = budget(memory)
     if method == "rpcholesky":  # which makes a factor of all of them
         remedies = ['landmarks="uniform"', "fewer landmarks", 'a larger budget, for example memory="64GB"']
         what = f"choosing {most} landmarks among {len(found)} rows"
-        require(8 * len(found) * min(most, len(found)), budget(memory), what, remedies)
+        require(8 * len(found) * min(most, len(found)), allowed, what, remedies)
     return found
 
 
