@@ -65,7 +65,7 @@ def local_cluster():
 @pytest.fixture
 def client(local_cluster):
     with distributed.Client(local_cluster, set_as_default=False) as found, found.as_current():
-        found.wait_for_workers(2, timeout=30)
+        found.wait_for_workers(2, timeout=50)
         yield found
 
 
@@ -266,10 +266,9 @@ def die(block):
 
 
 def test_a_task_that_kills_its_workers_is_named(client, local_cluster, monkeypatch):
-    X, y, _ = chunked(*rows())
-    monkeypatch.setattr(
-        local_cluster.scheduler, "allowed_failures", 0
-    )  # otherwise four workers have to be started anew
+    X, y, _ = chunked(*rows(), chunks=(30_000, 4))  # one chunk: the other worker lives
+    # By default four workers would have to start anew.
+    monkeypatch.setattr(local_cluster.scheduler, "allowed_failures", 0)
     with pytest.raises(ClusterError, match="often ran out of memory") as caught:
         model().fit(X.map_blocks(die, dtype=X.dtype, meta=np.empty((0, 0))), y)
     assert isinstance(caught.value.__cause__, distributed.KilledWorker)

@@ -334,12 +334,13 @@ class KernelRidge(_RidgeBase):
         rows, y, w, kept = validate.training(self, X, y, sample_weight, kernel.reads, kernel.columns, **checks)
         Y, scale = _targets(rows, y)
         rows, Y, w, index = validate.canonical(rows, Y.astype(np.float64), w)
-        held = streams.Held(rows, Y, w)
-        self._fit_landmarks(held, scale, np.ndim(y) == 1, resolve_on=(rows, w))
+        mean = np.average(Y, axis=0, weights=w) if self.fit_intercept else np.zeros(Y.shape[1])
+        held = streams.Held(rows, Y - mean, w)  # large means would cancel in the sums
+        self._fit_landmarks(held, scale, np.ndim(y) == 1, resolve_on=(rows, w), mean=mean)
         self.landmarks_ = None if self.landmarks_ is None else kept[index[self.landmarks_]]
         return self
 
-    def _fit_landmarks(self, stream, scale, single, resolve_on=None):
+    def _fit_landmarks(self, stream, scale, single, resolve_on=None, mean=0.0):
         tol = self.tol or _LANDMARK_TOL
         alpha = _checked_alpha(self.alpha, next(iter(stream.blocks(streams.LOOK))).y.shape[1])
         fit = LandmarkFit(self, stream, resolve_on, tol)
@@ -354,7 +355,8 @@ class KernelRidge(_RidgeBase):
         fit.ended(solution.state)
         self.X_fit_, self._gram, self._fit = centres.rows, K, None
         self.landmarks_, self.landmark_error_ = centres.index, centres.error
-        self._store(replace(solution, coefficients=solution.coefficients.astype(K.dtype)), scale, single)
+        coefficients = solution.coefficients.astype(K.dtype)
+        self._store(replace(solution, coefficients=coefficients, intercept=solution.intercept + mean), scale, single)
         self.solver_used_ = "landmarks"
         return self
 
@@ -376,7 +378,9 @@ class KernelRidge(_RidgeBase):
 def _preconditioner(K, memory, random_state):
     """A factor of low rank near K; None where conjugate gradients need no help."""
     rank = cg_rank(K.shape[0], K.dtype, budget(memory))
-    return rpcholesky(K, rank, rng=generator(random_state)).factor if rank else None
+    # The same fit twice is the same model: chance only helps the iteration here.
+    rng = generator(0 if random_state is None else random_state)
+    return rpcholesky(K, rank, rng=rng).factor if rank else None
 
 
 def _repaired_solution(solution, fixed):
