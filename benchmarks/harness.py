@@ -312,5 +312,5 @@ def _cells(row, raced):
     cells = [f"{row['seconds']:.4g}", f"{row['fastest']:.3g} - {row['slowest']:.3g}", str(row["rounds"])]
     if raced:
         peak = "" if row["peak_bytes"] is None else f"{row['peak_bytes'] / 1e6:.0f} MB"
-        cells += [f"{row['ratio']:.2f}", f"{row['error']:.1e}", peak]
+        cells += [f"{row['ratio']:.2f}", f"{row['error']:.3g}", peak]
     return cells

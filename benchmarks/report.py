@@ -45,7 +45,7 @@ def _race(result):
             f"{row['seconds']:.3g}",
             f"{row['ratio']:.2g}",
             aim,
-            f"{row['error']:.1e}",
+            f"{row['error']:.3g}",
             peak,
             str(row["rounds"]),
         ]

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from cases import DTYPES, TOLERANCE, Case, close, kernel_cases, sparse_random
 from mercer import kernels as mk
 from mercer.engines import BaseEngine, CpuEngine, Engine, ReferenceEngine, get_engine
-from mercer.errors import NotDifferentiableError
+from mercer.errors import NanError, NotDifferentiableError
 from mercer.gram import Gram, gram
 from mercer.registry import ENGINES
 
@@ -40,6 +40,18 @@ def check_matmul(case, engine, dtype):
         expected = R.dense().astype(np.float64) @ V
         close(K @ V, expected, case.tolerance("reduce", dtype))
         close(K @ V[:, 0], expected[:, 0], case.tolerance("reduce", dtype))
+
+
+def check_cross(case, engine, dtype):
+    """Sums over the rows for one target, for few, and for so many that BLAS takes them; the rows once weighted."""
+    for cross in (True, False):
+        K, R = pair(case, engine, dtype, cross)
+        dense, tolerance = R.dense().astype(np.float64), case.tolerance("reduce", dtype)
+        rng = np.random.default_rng(3)
+        for p in (1, 3, 6):
+            T, V, w = rng.random((K.shape[0], p)), rng.random((p, K.shape[1])), rng.random((K.shape[0], 1))
+            close(K.engine.cross(K.x, K.y, T), T.T @ dense, tolerance)
+            close(K.engine.cross(K.x, K.y, w, V), (w * (dense @ V.T)).T @ dense, tolerance)
 
 
 def check_diag(case, engine, dtype):
@@ -104,6 +116,9 @@ class _Lying(ReferenceEngine):
     def matmul(self, x, y, V):
         return 1.01 * super().matmul(x, y, V) + 0.01
 
+    def cross(self, x, y, R, V=None):
+        return 1.01 * super().cross(x, y, R, V)
+
     def diag(self, x):
         return 1.01 * super().diag(x)
 
@@ -128,6 +143,7 @@ class _Careless(ReferenceEngine):
 CHECKS = {
     check_block: _Lying,
     check_matmul: _Lying,
+    check_cross: _Lying,
     check_diag: _Lying,
     check_reduce: _Lying,
     check_pullback: _Lying,
@@ -255,6 +271,60 @@ def test_ties_do_not_depend_on_tiles(monkeypatch):
     for a, b in zip(wide, narrow, strict=True):
         assert np.array_equal(a[0], b[0])
         assert np.array_equal(a[1], b[1])
+
+
+# ---------------------------------------------------------------------------------------------- sums over rows
+def crosses(K):
+    T, V = np.cos(np.arange(2.0 * K.shape[0])).reshape(-1, 2), np.sin(np.arange(2.0 * K.shape[1])).reshape(2, -1)
+    return K.engine.cross(K.x, K.y, T), K.engine.cross(K.x, K.y, T[:, :1] ** 2, V)
+
+
+COMPILED = [
+    mk.RBF(0.7),
+    3 * mk.RBF([0.5, 1.0, 2.0]),
+    mk.Matern(1.5),
+    mk.Polynomial(3, 0.5, 1.0),
+    2 * mk.RBF(0.7) + mk.Linear() ** 2,
+    mk.RBF(0.7) + mk.White(0.5),
+    mk.Polynomial(2).normalise(),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", COMPILED, ids=str)
+def test_sums_in_one_compiled_call(kernel, dtype, monkeypatch):
+    """However the rows are cut, also where rows meet themselves; the loop over tiles in Python is not needed."""
+    X = np.random.default_rng(0).standard_normal((201, 3)).astype(dtype)
+    expected = [crosses(gram(kernel, *rows, engine="reference")) for rows in ((X, X[:40] + 1), (X,))]
+
+    def not_needed(*args):
+        raise AssertionError("tiles in Python")
+
+    monkeypatch.setattr(BaseEngine, "cross", not_needed)
+    for size in (2**26, 1):
+        monkeypatch.setattr("mercer.engines.cpu._SWEEP_ENTRIES", size)
+        monkeypatch.setattr("mercer.engines.cpu._CALL_ENTRIES", size)
+        found = [crosses(gram(kernel, *rows)) for rows in ((X, X[:40] + 1), (X,))]
+        for pair_found, pair_expected in zip(found, expected, strict=True):
+            for a, b in zip(pair_found, pair_expected, strict=True):
+                close(a, b, TOLERANCE["reduce"][dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sums_repair_close_rows(dtype):
+    """Distances that cancel are taken from differences also in sums: a kinked profile shows it."""
+    X = 1e4 + np.random.default_rng(0).standard_normal((30, 3)).astype(dtype)
+    X[7] = X[3] + np.array([0, 0, 2e-3], dtype)
+    k = mk.Laplacian(1e-3)
+    for rows in ((X, X[:9] + 0), (X,)):
+        for a, b in zip(crosses(gram(k, *rows)), crosses(gram(k, *rows, engine="reference")), strict=True):
+            close(a, b, 1e-4 if dtype == "float32" else 1e-9)
+
+
+def test_sums_refuse_values_that_are_not_finite():
+    X = np.full((5, 2), 1e120)
+    with pytest.raises(NanError, match="Polynomial"):
+        crosses(gram(mk.Polynomial(3), X, X[:2] + 0))
 
 
 # ---------------------------------------------------------------------------------------------- sparse rows

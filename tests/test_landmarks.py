@@ -295,7 +295,6 @@ def small_grid(monkeypatch):
     monkeypatch.setattr(streams, "LOOK", 64)
     monkeypatch.setattr(sweeps, "READ", 64)
     monkeypatch.setattr(sweeps, "GROUP", 16)
-    monkeypatch.setattr(sweeps, "_ENTRIES", 1)
 
 
 def streamed(X, y, w, kind, folder):

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from mercer.approx.sweeps import _ENTRIES, _WIDTH, GROUP, READ, _scratch
+from mercer.approx.sweeps import READ, tile_sums
 from mercer.gram import prepared_gram
 from mercer.solvers.logistic import curvature, slopes
-from mercer.threads import map_tiles
 
-__all__ = ["HeldLogisticSweeps", "LocalLogisticSweeps", "tile_sums"]
+__all__ = ["HeldLogisticSweeps", "LocalLogisticSweeps"]
 
 
 class HeldLogisticSweeps:
@@ -71,26 +70,3 @@ def _add_curvature(tile, B, codes, w, sums):
 def _with_sums(K, R):
     """K^T R, and below it the sums of R: slopes in the coefficients and in the intercepts."""
     return np.vstack([K.T @ R, R.sum(axis=0)])
-
-
-def tile_sums(K, shape, add) -> np.ndarray:
-    """Sums over the rows of a Gram that is never held whole: `add(tile, rows, sums)` adds what a tile of some whole rows gives.
-
-    Groups of rows are added up by the threads and then in their order, so that the sums do not depend on the threads.
-    """
-    n, M = K.shape
-    step = max(64, min(GROUP, _ENTRIES // M // 64 * 64))
-
-    def job(g):
-        sums = np.zeros(shape)
-        for start in range(g * GROUP, min((g + 1) * GROUP, n), step):
-            some = slice(start, min(start + step, (g + 1) * GROUP, n))
-            tile = _scratch(some.stop - start, M, K.dtype)
-            K.engine.fill(tile, 0, 0, K.x.take(some), K.y, shape=(step, _WIDTH))
-            add(tile, some, sums)
-        return sums
-
-    parts = map_tiles(job, -(-n // GROUP))
-    for part in parts[1:]:
-        parts[0] += part
-    return parts[0]

@@ -1,6 +1,5 @@
 """Passes over rows that come in blocks: products with the Gram of all rows and some landmarks, of which nothing is kept."""
 
-import threading
 from functools import reduce
 
 import numpy as np
@@ -10,14 +9,11 @@ from mercer.solvers import Moments
 from mercer.streams import LOOK
 from mercer.threads import map_tiles
 
-__all__ = ["LocalSweeps", "added", "cross_products"]
+__all__ = ["LocalSweeps", "added", "cross_products", "tile_sums"]
 
 #: Rows read at a time, and rows that one thread adds up. Sums are made in this grid whatever the number of threads, so that
 #: results depend neither on it nor on how the rows come.
 READ, GROUP = LOOK, 8192
-_FEW = 4  # targets for which a loop is faster than BLAS on a float64 copy
-_ENTRIES, _WIDTH = 2**19, 4096  # of the Gram at a time in each thread, and columns of a tile
-_local = threading.local()
 
 
 class LocalSweeps:
@@ -53,47 +49,28 @@ def added(parts) -> Moments:
 
 
 def cross_products(K, R, V=None) -> np.ndarray:
-    """K^T R for R (n, p); with V (M, p) K^T (R * (K V)), R (n, 1). Float64 sums over groups of rows in fixed order.
-
-    The Gram keeps its precision, but is multiplied in float64: iterations that apply it again and again would stall on
-    products that are rounded differently each time.
-    """
-    n, M = K.shape
+    """K^T R for R (n, p); with V (M, p) K^T (R * (K V)), R (n, 1). See `Engine.cross`."""
     R = np.ascontiguousarray(R, np.float64)
-    rows_of_v = None if V is None else np.ascontiguousarray(V.T, np.float64)
-    p = R.shape[1] if V is None else V.shape[1]
-    step = max(64, min(GROUP, _ENTRIES // M // 64 * 64))
+    V = None if V is None else np.ascontiguousarray(V.T, np.float64)
+    return group_sums(len(R), lambda some: K.engine.cross(K.x.take(some), K.y, R[some], V)).T
 
-    def job(g):
-        total = np.zeros((p, M))
-        for start in range(g * GROUP, min((g + 1) * GROUP, n), step):
-            some = slice(start, min(start + step, (g + 1) * GROUP, n))
-            tile = _scratch(some.stop - start, M, K.dtype)
-            K.engine.fill(tile, 0, 0, K.x.take(some), K.y, shape=(step, _WIDTH))
-            _add_products(tile, R[some], rows_of_v, total)
-        return total
 
-    parts = map_tiles(job, -(-n // GROUP))
+def tile_sums(K, shape, add) -> np.ndarray:
+    """Sums over the rows of a Gram that is never held whole: `add(tile, rows, sums)` adds what some whole rows give."""
+
+    def group(rows):
+        sums, x = np.zeros(shape), K.x.take(rows)
+        for some in K.engine.row_slices(x, K.y):
+            tile = K.engine.whole_rows(x.take(some), K.y)
+            add(tile, slice(rows.start + some.start, rows.start + some.stop), sums)
+        return sums
+
+    return group_sums(K.shape[0], group)
+
+
+def group_sums(n, job) -> np.ndarray:
+    """Sum of job(rows) over groups of rows: by the threads, added in their order, so that it does not depend on the threads."""
+    parts = map_tiles(lambda g: job(slice(g * GROUP, min((g + 1) * GROUP, n))), -(-n // GROUP))
     for part in parts[1:]:
         parts[0] += part
-    return parts[0].T
-
-
-def _add_products(tile, R, V, total):
-    from mercer.approx import _compiled
-
-    if len(total) > _FEW:  # many targets are a matrix product
-        tile = tile.astype(np.float64)
-        total += (R if V is None else R * (tile @ V.T)).T @ tile
-    elif V is None:
-        _compiled.left_product(tile, R, total)
-    else:
-        _compiled.normal_product(tile, V, R[:, 0], total)
-
-
-def _scratch(rows, columns, dtype):
-    """Memory of this thread, used again from tile to tile."""
-    held = getattr(_local, "tile", None)
-    if held is None or held.size < rows * columns or held.dtype != dtype:
-        held = _local.tile = np.empty(rows * columns, dtype)
-    return held[: rows * columns].reshape(rows, columns)
+    return parts[0]

@@ -139,6 +139,39 @@ def _choose_exp(x):
     return _exp_single if x == types.float32 else _exp_double
 
 
+# 2^f = 1 + f q(f) on |f| <= 1/2, q interpolated at Chebyshev nodes.
+_P0_S, _P1_S, _P2_S = _float32(0.6931471880262288, 0.24022650760568126, 0.05550357114219078)
+_P3_S, _P4_S, _P5_S, _LOWEST_S = _float32(0.009618082557277852, 0.0013390863364671234, 0.0001545316294512069, -126)
+
+
+def _decay_single(x):
+    t = x + _MAGIC_S
+    f = x - (t - _MAGIC_S)
+    q = ((((_P5_S * f + _P4_S) * f + _P3_S) * f + _P2_S) * f + _P1_S) * f + _P0_S
+    return _ZERO_S if x < _LOWEST_S else _scale(f * q + _ONE_S, t)
+
+
+def decay(x):
+    """exp(x / decay_unit) inside compiled code for x <= 0. A power of two where the unit costs no digits: in float32, since the
+    caller multiplies it in float64. A quarter faster than `vexp`."""
+    raise NotImplementedError("decay exists in compiled code only")
+
+
+@_generic(decay)
+def _choose_decay(x):
+    return _decay_single if x == types.float32 else _exp_double
+
+
+def decay_unit(zero):
+    """What the argument of `decay` is multiplied by, for numbers of the type of `zero`."""
+    raise NotImplementedError("decay_unit exists in compiled code only")
+
+
+@_generic(decay_unit)
+def _choose_decay_unit(zero):
+    return (lambda zero: _LOG2E) if zero == types.float32 else (lambda zero: 1.0)
+
+
 _TINY_S, _LIFT_S, _HALF_S, _TWO_S = _float32(2.0**-126, 2.0**25, 0.5, 2)
 _LN2_HIGH_S, _LN2_LOW_S, _LIFTED_S, _NAN_S = _float32(6.9313812256e-01, 9.0580006145e-06, 25, np.nan)
 _L1_S, _L2_S, _L3_S, _L4_S = _float32(0.66666662693, 0.40000972152, 0.28498786688, 0.24279078841)
@@ -570,15 +603,15 @@ def rbf_tile(G, rowv, colv, rowid, colid, same, slope, factor, out, i0, j0):
     """out[i0+i, j0+j] = factor exp(slope s), s = max(rowv[i] + colv[j] - 2 G[i, j], 0); s = 0 for the same object.
 
     The commonest program, fused into one pass: twice the speed of the interpreter. G (bi, bj), rowv (bi,), colv (bj,),
-    rowid and colid int64, slope and factor of any real type, out (N, M).
+    rowid and colid int64, slope and factor float64, out (N, M).
     """
     zero = out.dtype.type(0)
-    rate, scale = out.dtype.type(slope), out.dtype.type(factor)
+    rate, scale = out.dtype.type(slope * decay_unit(zero)), out.dtype.type(factor)
     low, high = _id_range(colid, same)
     for i in range(G.shape[0]):
         x, g, target = rowv[i], G[i], out[i0 + i][j0 : j0 + G.shape[1]]
         for j in range(target.size):
-            target[j] = scale * vexp(rate * _positive(x + colv[j] - (g[j] + g[j]), zero))
+            target[j] = scale * decay(rate * _positive(x + colv[j] - (g[j] + g[j]), zero))
         if low <= rowid[i] <= high:
             _set_where_same(rowid[i], colid, scale, target)
 

@@ -3,6 +3,8 @@
 A new engine gives `tile` (values of expressions on one block of pairs) and may override any verb that it can do better.
 """
 
+import math
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -14,7 +16,21 @@ from mercer.errors import NanError
 from mercer.kernels.trace import Lowered
 from mercer.threads import nested
 
-__all__ = ["Engine"]
+__all__ = ["TILE_ENTRIES", "Engine", "scratch"]
+
+#: Entries of the Gram that a thread holds at a time where it uses whole rows.
+TILE_ENTRIES = 2**19
+_WIDEST = 4096  # columns of a tile of whole rows
+_memory = threading.local()
+
+
+def scratch(name, shape, dtype) -> np.ndarray:
+    """Memory of this thread, used again from tile to tile: fresh pages cost more than the arithmetic."""
+    known: dict = _memory.__dict__
+    size, key = math.prod(shape), (name, dtype)
+    if key not in known or known[key].size < size:
+        known[key] = np.empty(size, dtype)
+    return known[key][:size].reshape(shape)
 
 
 class Engine:
@@ -130,6 +146,33 @@ class Engine:
         self.each(job, len(rows))
         self.check_finite(out, x)
         return out
+
+    def cross(self, x: Prepared, y: Prepared, R, V=None) -> np.ndarray:
+        """R^T K for R (n, p), or V K^T diag(R) K for V (p, M) and R (n, 1), added up in float64: (p, M).
+
+        The Gram keeps its precision, but is multiplied in float64: iterations that apply it again and again would stall on
+        products that are rounded differently each time.
+        """
+        total = np.zeros(((R.shape[1] if V is None else len(V)), len(y)))
+        for some in self.row_slices(x, y):
+            self.add_products(self.whole_rows(x.take(some), y), R[some], V, total)
+        return total
+
+    def row_slices(self, x: Prepared, y: Prepared):
+        """Slices of x whose whole rows of the Gram stay in the cache."""
+        step = max(64, TILE_ENTRIES // max(len(y), 1) // 64 * 64)
+        return [slice(i, min(i + step, len(x))) for i in range(0, len(x), step)]
+
+    def whole_rows(self, x: Prepared, y: Prepared) -> np.ndarray:
+        """K(x, y) in memory that the next call in this thread overwrites."""
+        tile = scratch("rows", (len(x), len(y)), x.dtype)
+        self.fill(tile, 0, 0, x, y, shape=(len(x), _WIDEST))
+        return tile
+
+    def add_products(self, tile, R, V, total):
+        """Add to total what `cross` says for some rows of the Gram."""
+        tile = tile.astype(np.float64, copy=False)
+        total += (R if V is None else R * (tile @ V.T)).T @ tile
 
     def reduce(self, x: Prepared, y: Prepared, op: str, **options):
         """Row-wise reduction of K(x, y): see `mercer.engines.reductions`."""

@@ -3,7 +3,6 @@
 No compilation per expression: a register program is run by one compiled interpreter; the plain Gaussian has a pass of its own.
 """
 
-import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +10,9 @@ import scipy.sparse as sp
 
 from mercer import expr
 from mercer.engines import columns
-from mercer.engines.base import Engine
+from mercer.engines.base import Engine, scratch
 from mercer.engines.prepare import external_tile
-from mercer.kernels.statistics import ColumnStatistic, External, Inner, SameRow, SquaredDistance
+from mercer.kernels.statistics import ColumnStatistic, External, Inner, SameRow, SquaredDistance, Vector
 from mercer.registry import register_engine
 from mercer.threads import map_tiles
 
@@ -26,9 +25,10 @@ TILE, SQDIST, INNER, ROW, COLUMN, SAME = range(6)
 DISTANCE_TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
 _ROUNDINGS = 4.0  # a norm-expansion distance is off by a few eps * (|x|^2 + |y|^2)
 _DENSE_COLUMNS = 4096  # sparse rows with at most this many columns meet a densified tile of the other side
+_FEW = 4  # targets for which a loop is faster than BLAS on a float64 copy
+_SWEEP_ENTRIES = 2**16  # of the Gram that a sweep holds at a time: they and their products stay in the second cache
+_CALL_ENTRIES = 2**26  # of the Gram in one compiled call: a tenth of a second
 _COLUMN_CHUNK = 2048  # columns of a sparse tile made dense at a time for column statistics
-
-_scratch = threading.local()
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,59 @@ class CpuEngine(Engine):
         same = _overlap(x, y)
         statistics = _Statistics(code, x, y, same)
         if code.gaussian is not None and not statistics.repaired:
-            slope, factor = (x.dtype.type(v) for v in code.gaussian)
+            slope, factor = code.gaussian
             rowv, colv = statistics.row_vectors[0], statistics.column_vectors[0]
             _compiled.rbf_tile(statistics.tiles[0], rowv, colv, x.index, y.index, same, slope, factor, out[0], i0, j0)
             return True  # a Gaussian of finite distances is finite
         return _compiled.run_program(
             code.ops, code.constants, code.tables, code.at_zero, statistics.leaves, statistics.tiles, statistics.row_vectors,
             statistics.column_vectors, x.index, y.index, same, code.outputs, out, i0, j0,
-            _buffer("registers", (max(code.n_registers, 1), _compiled.CHUNK), x.dtype),
+            self._registers(code, x.dtype),
         )  # fmt: skip
+
+    def cross(self, x, y, R, V=None):
+        """In one compiled call where the Gram is a program on one product of dense rows and targets are few."""
+        targets = R.shape[1] if V is None else len(V)
+        code = _code([x.lowered.expression], x)
+        if targets > _FEW or not _on_one_product(code.leaves) or not _is_dense(x, code.leaves):
+            return super().cross(x, y, R, V)
+        total = np.zeros((targets, len(y)))
+        for i in range(0, len(x), step := max(64, _CALL_ENTRIES // len(y))):
+            some = slice(i, min(i + step, len(x)))
+            if not self._sweep(code, x.take(some), y, R[some], V, total):
+                return super().cross(x, y, R, V)
+        return total
+
+    def _sweep(self, code, x, y, R, V, total):
+        from mercer.engines import _compiled_sums
+
+        same = _overlap(x, y)
+        later = _Later(code, x, y, same)
+        A, B = later.operands[0]
+        step = max(16, min(len(x), _SWEEP_ENTRIES // len(y)))
+        return _compiled_sums.sweep(
+            A, B, np.ascontiguousarray(B.T), _tau(x.dtype) if later.may_need_repair else x.dtype.type(0),
+            code.gaussian or (0.0, 0.0), (code.ops, code.constants, code.tables, code.at_zero, code.outputs),
+            (later.leaves, later.row_vectors, later.column_vectors, x.index, y.index, same),
+            scratch("sweep", (3 * step * len(y),), x.dtype), self._registers(code, x.dtype), R,
+            np.zeros((0, len(y))) if V is None else V, total,
+        )  # fmt: skip
+
+    def add_products(self, tile, R, V, total):
+        from mercer.engines import _compiled_sums
+
+        if len(total) > _FEW:  # many targets are a matrix product
+            super().add_products(tile, R, V, total)
+        elif V is None:
+            _compiled_sums.left_product(tile, R, total)
+        else:
+            _compiled_sums.normal_product(tile, V, R[:, 0], total)
+
+    @staticmethod
+    def _registers(code, dtype):
+        from mercer.engines import _compiled
+
+        return scratch("registers", (max(code.n_registers, 1), _compiled.CHUNK), dtype)
 
     def column_pullback(self, statistic, A, B, V):
         from mercer.engines import _compiled
@@ -153,6 +197,17 @@ def _gaussian(program):
 
 
 # ------------------------------------------------------------------------------------------------ statistics of a tile
+def _on_one_product(leaves):
+    """Whether a program reads nothing but one product of rows, its norms, and vectors."""
+    products = [(p.view, isinstance(p, Inner)) for p in leaves if isinstance(p, SquaredDistance | Inner)]
+    others = (SquaredDistance, Inner, SameRow, Vector)
+    return len({view for view, _ in products}) == 1 and all(isinstance(p, others) for p in leaves)
+
+
+def _is_dense(x, leaves):
+    return not any(sp.issparse(x.views[p.view]) for p in leaves if isinstance(p, SquaredDistance | Inner))
+
+
 def _overlap(x, y):
     """Whether the tile can hold a row meeting itself."""
     if not x.same_side(y) or not len(x) or not len(y):
@@ -177,12 +232,15 @@ class _Statistics:
             + len(distances)
             + sum(p.order for p in code.leaves if isinstance(p, ColumnStatistic))
         )
-        self._space = _tile_space(max(n_tiles, 1), self.shape, x.dtype)
+        self._space = self._tiles(max(n_tiles, 1))
         rows = [self._leaf(p, distances) for p in code.leaves]
         self.leaves = np.array(rows, np.int32).reshape(-1, 4)
         self.tiles = self._space
         self.row_vectors = _stacked(self._rows, len(x), x.dtype)
         self.column_vectors = _stacked(self._columns, len(y), x.dtype)
+
+    def _tiles(self, count):
+        return scratch("tiles", (count, *self.shape), self.x.dtype)
 
     def _new(self, count=1):
         """Numbers of fresh tiles."""
@@ -242,7 +300,7 @@ class _Statistics:
         product = self._product(view, True)
         xn, yn = x.norms[view], y.norms[view]
         v = self._vectors(xn, yn)
-        if not self._needs_repair(view, xn, yn, self._space[product]):
+        if not (self._may_need_repair(view, xn, yn) and self._close(xn, yn, self._space[product])):
             return SQDIST, product, v, v
         self.repaired = True
         k = self._new()
@@ -257,15 +315,17 @@ class _Statistics:
         )
         return TILE, k, 0, 0
 
-    def _needs_repair(self, view, xn, yn, G):
-        """Kinked profiles look at the square root of a distance; smooth ones only mind errors large against 1. Even then only
-        tiles with a pair that is close against its norms need it."""
-        from mercer.engines import _compiled
-
+    def _may_need_repair(self, view, xn, yn):
+        """Kinked profiles look at the square root of a distance; smooth ones only mind errors large against 1."""
         need, dtype = self.x.lowered.sensitivity[view], self.x.dtype
         bound = _ROUNDINGS * np.finfo(dtype).eps * (xn.max() + yn.max()) * need.scale
-        if not need.kinked and bound <= DISTANCE_TOLERANCE[dtype]:
-            return False
+        return need.kinked or bound > DISTANCE_TOLERANCE[dtype]
+
+    def _close(self, xn, yn, G):
+        """Whether the tile has a pair that is close against its norms: only those need repair."""
+        from mercer.engines import _compiled
+
+        dtype = self.x.dtype
         rows, columns = xn.astype(dtype), yn.astype(dtype)
         return _compiled.any_close(G, rows, columns, self.x.index, self.y.index, self.same, _tau(dtype))
 
@@ -285,6 +345,30 @@ class _Statistics:
             _compiled.column_tile(_compiled.COLUMN_CODE[payload.function], combine, parameter, a, np.ascontiguousarray(b.T),
                                   weights[j : j + step], j == 0, out)  # fmt: skip
         return k + payload.order - 1
+
+
+class _Later(_Statistics):
+    """Where the numbers of a program come from, when a compiled loop makes the one product that it needs."""
+
+    def __init__(self, code, x, y, same):
+        self.operands: list[tuple] = []
+        self.may_need_repair = False
+        super().__init__(code, x, y, same)
+
+    def _tiles(self, count):
+        return np.empty((count, 0))
+
+    def _product(self, view, centred):
+        key = (view, centred)
+        if key not in self._products:
+            self._products[key] = len(self.operands)
+            side = "centred" if centred else "views"
+            self.operands.append((getattr(self.x, side)[view], getattr(self.y, side)[view]))
+        return self._products[key]
+
+    def _close(self, xn, yn, G):
+        self.may_need_repair = True
+        return False
 
 
 def _combination(statistic):
@@ -325,18 +409,3 @@ def _stacked(vectors, n, dtype):
     for i, v in enumerate(vectors):
         out[i] = v
     return out
-
-
-# ------------------------------------------------------------------------------------------------ scratch memory
-def _buffer(name, shape, dtype):
-    """Memory of this thread, reused from tile to tile: fresh pages cost more than the arithmetic."""
-    size = int(np.prod(shape))
-    key = (name, dtype)
-    table = _scratch.__dict__
-    if key not in table or table[key].size < size:
-        table[key] = np.empty(size, dtype)
-    return table[key][:size].reshape(shape)
-
-
-def _tile_space(count, shape, dtype):
-    return _buffer("tiles", (count, *shape), dtype)

@@ -47,6 +47,9 @@ class _Picked(Mapping):
         return len(self._table)
 
 
+_TABLES = ("given", "views", "centred", "norms", "raw_norms", "vectors")
+
+
 @dataclass(frozen=True)
 class Prepared:
     """One side of a Gram: the rows as each view sees them, their norms and vectors, made once.
@@ -80,9 +83,12 @@ class Prepared:
 
     def take(self, chosen) -> "Prepared":
         """The same side restricted to some rows; nothing is recomputed."""
-        tables = ("given", "views", "centred", "norms", "raw_norms", "vectors")
-        picked: dict[str, Any] = {name: _Picked(getattr(self, name), chosen) for name in tables}
-        return replace(self, index=self.index[chosen], **picked)
+        if isinstance(chosen, slice) and chosen.indices(len(self)) == (0, len(self), 1):
+            return self
+        picked = {name: _Picked(getattr(self, name), chosen) for name in _TABLES}
+        some = object.__new__(Prepared)  # `replace` takes as long as a small tile
+        some.__dict__.update(self.__dict__, index=self.index[chosen], **picked)
+        return some
 
     def astype(self, dtype) -> "Prepared":
         """The same side in another precision."""
