@@ -14,8 +14,10 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from mercer import KernelRidge, streams
+from mercer import KernelLogistic, KernelRidge, Nystroem, PolynomialSketch, RandomFourierFeatures, streams
+from mercer.approx import Labelled
 from mercer.approx import cluster as engine
 from mercer.errors import ClusterError, StreamError
 from mercer.estimators import landmarks
@@ -149,18 +151,38 @@ def test_the_sample_is_that_of_a_stream(client):
             assert np.array_equal(a, b)
 
 
-@pytest.mark.parametrize("tasks", [1, 1024])
-def test_sums_have_the_brackets_of_one_machine(client, monkeypatch, tasks):
+@pytest.mark.parametrize(
+    ("tasks", "each", "step"), [(1, 6, 65_536), (1024, 6, 8192), (1024, 2, 32_768), (1024, 1, 65_536)]
+)
+def test_sums_have_the_brackets_of_one_machine(client, monkeypatch, tasks, each, step):
+    """Whatever the number of rows in a task."""
     monkeypatch.setattr(engine, "_TASKS", tasks)
+    monkeypatch.setattr(engine, "_EACH", each)
     X, y, w = rows(140_000, 2)  # more than two blocks that one machine reads
     K, V = RBF(1.0).gram(X[:20]), np.random.default_rng(0).standard_normal((20, 2))
     ours = engine.sweeps_over(engine.DaskRows(*chunked(X, y, w)), K)
     theirs = engine.sweeps_over(streams.from_arrays(X, y, w), K)
     assert isinstance(ours, engine.DaskSweeps)
-    assert ours.rows.step == (65_536 if tasks == 1 else 8192)
+    assert ours.rows.step == step
     assert np.array_equal(ours.normal(V), theirs.normal(V))
     for a, b in zip(astuple(ours.first()), astuple(theirs.first()), strict=True):
         assert np.array_equal(a, b)
+    labels = np.digitize(y, [-1.0, 1.0])
+    passes = [
+        label_passes(stream, K)
+        for stream in (engine.DaskRows(*chunked(X, labels, w)), streams.from_arrays(X, labels, w))
+    ]
+    for a, b in zip(*passes, strict=True):
+        assert np.array_equal(a, b)
+
+
+def label_passes(stream, K):
+    """Masses of labels, loss, slopes and curvature."""
+    masses = engine.label_masses(stream)
+    labelled = Labelled(stream, np.array(list(masses)), np.array([1.0, 2.0, 0.5]))
+    sweeps = engine.logistic_sweeps_over(labelled, K)
+    B, V = np.random.default_rng(1).standard_normal((2, 21, 3))
+    return list(masses.items()), *sweeps.gradient(B), sweeps.hessian(B, V)
 
 
 def scaled(cluster, client, count):
@@ -310,6 +332,97 @@ def test_a_scheduler_that_dies_is_an_error_in_time(tmp_path):
             with c.as_current(), pytest.raises(ClusterError, match="unknown number of workers"):
                 model(callback=kill_at(2, scheduler, killed)).fit(*chunked(*rows()))
             assert time.monotonic() - killed[0] < 30
+
+
+# ------------------------------------------------------------------------------------------------ other estimators
+def labelled_rows(n=20_000):
+    X, y, w = rows(n)
+    return X, np.digitize(y, [-1.0, 1.0]), w
+
+
+def classifier(**changes):
+    settings = {"alpha": 1e-2, "kernel": RBF(1.0), "n_landmarks": 30, "random_state": 3, "class_weight": "balanced"}
+    return KernelLogistic(**{**settings, **changes})
+
+
+def test_logistic_regression(client):
+    """The fit of a stream to the last bit; all answers are lazy and equal."""
+    X, y, w = labelled_rows()
+    alone, fitted = classifier().fit(streams.from_arrays(X, y, w)), classifier().fit(*chunked(X, y, w, (7001, 3)))
+    assert isinstance(fitted.classes_[0], np.integer)
+    assert fitted.n_features_in_ == 4
+    assert np.array_equal(fitted.class_weight_, alone.class_weight_)
+    same(fitted, alone)
+    chunks = chunked(X, y, chunks=(7000, 3))[0]
+    for answer in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
+        lazy, expected = getattr(fitted, answer)(chunks), getattr(alone, answer)(X)
+        assert isinstance(lazy, da.Array)
+        assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
+        assert np.abs(lazy.compute() - expected).max() < 1e-10
+    with pytest.raises(ValueError, match="X has 3 features, but KernelLogistic is expecting 4"):
+        fitted.predict(da.from_array(X[:, :3]))
+
+
+def test_logistic_regression_goes_on_when_a_worker_is_killed(client):
+    X, y, w = labelled_rows()
+    killed = []
+
+    def kill(progress):
+        if not killed:
+            killed.append(kill_one(client))
+
+    same(classifier(callback=kill).fit(*chunked(X, y, w)), classifier().fit(streams.from_arrays(X, y, w)))
+    assert killed
+
+
+def test_labels_that_do_not_suit(client):
+    X, y, _ = labelled_rows(300)
+    for given, settings, message in (
+        ((X, None), {}, "rows from Dask need labels"),
+        ((X, y), {"n_landmarks": None}, "rows on a Dask cluster need n_landmarks"),
+        ((X, np.column_stack([y, y])), {}, "y must be one label for each row; the stream has 2 targets"),
+        ((X, 0 * y), {}, "class"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            classifier(**settings).fit(*chunked(*given))
+
+
+MAPS = {
+    "landmarks": Nystroem(RBF(1.0), n_components=25, random_state=0),
+    "waves": RandomFourierFeatures(RBF("median"), n_components=30, random_state=0),
+    "sketch": PolynomialSketch(2, gamma="scale", n_components=30, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_features(client, name):
+    """Rows on a cluster, from a stream and in memory give the same map; features are lazy."""
+    X = rows(20_000)[0]
+    chunks = da.from_array(X, chunks=(6000, 3))
+    there, streamed, here = (
+        clone(MAPS[name]).fit(given) for given in (chunks, streams.from_arrays(X, np.zeros(len(X))), X)
+    )
+    expected = here.transform(X)
+    lazy = there.transform(chunks)
+    assert isinstance(lazy, da.Array)
+    assert lazy.shape == expected.shape
+    assert np.abs(lazy.compute() - expected).max() < 1e-10
+    assert np.abs(streamed.transform(X) - expected).max() < 1e-10
+    assert there.n_features_in_ == streamed.n_features_in_ == 4
+    assert there.kernel_error_.mean < 0.2
+    assert list(there.get_feature_names_out()) == list(here.get_feature_names_out())
+    with pytest.raises(ValueError, match="X has 3 features"):
+        there.transform(chunks[:, :3])
+
+
+def test_features_of_dataframes(client):
+    table, (X, _, _) = frames()
+    fitted = clone(MAPS["landmarks"]).fit(table[list("abcd")])
+    assert list(fitted.feature_names_in_) == list("abcd")
+    assert (
+        np.abs(fitted.transform(table[list("abcd")]).compute() - clone(MAPS["landmarks"]).fit(X).transform(X)).max()
+        < 1e-10
+    )
 
 
 # ------------------------------------------------------------------------------------------------ models and clients

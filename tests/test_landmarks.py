@@ -367,7 +367,7 @@ def test_a_fit_goes_on_from_its_checkpoint_to_the_last_bit(tmp_path, monkeypatch
             raise CutError
 
     save = Checkpoint.save
-    monkeypatch.setattr(Checkpoint, "save", lambda self, seed, state, now=False: save(self, seed, state, now=True))
+    monkeypatch.setattr(Checkpoint, "save", lambda self, tree, now=False: save(self, tree, now=True))
     first = KernelRidge(1e-3, random_state=3, checkpoint=path, callback=cut, **settings)
     with pytest.raises(CutError):
         first.fit(X, y)

@@ -14,9 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from mercer import KernelLogistic, streams
+from mercer import KernelLogistic, KernelRidge, streams
 from mercer.approx import HeldLogisticSweeps, LocalLogisticSweeps
-from mercer.errors import ConvergenceWarning, MemoryBudgetError, NotPSDError, NumericalWarning
+from mercer.errors import ConvergenceWarning, MemoryBudgetError, ModelFileError, NotPSDError, NumericalWarning
+from mercer.estimators.landmarks import Checkpoint
 from mercer.gram import GivenGram, gram
 from mercer.kernels import RBF, Linear, Sigmoid, Spectrum
 from mercer.linalg import Status, safe_cholesky
@@ -49,6 +50,10 @@ def misfit(model, X, y):
     """y - p, (n, p): of the second class alone where there are two."""
     P, Y = model.predict_proba(X), one_hot(y, len(model.classes_))
     return (Y - P)[:, 1:] if len(model.classes_) == 2 else Y - P
+
+
+class CutError(Exception):
+    """What a test's callback ends a fit with."""
 
 
 # ------------------------------------------------------------------------------------------------ scikit-learn
@@ -452,6 +457,53 @@ def test_interrupts_are_seen_inside_a_pass():
         timer.cancel()
     assert time.monotonic() - start < 10.5
     assert not model.__sklearn_is_fitted__()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_fit_goes_on_from_its_checkpoint_to_the_last_bit(classes, tmp_path, monkeypatch):
+    """After each of its steps, also while a preconditioner of an earlier step is in use."""
+    X, y, w = data(classes, n=300)
+    save = Checkpoint.save
+    monkeypatch.setattr(Checkpoint, "save", lambda self, tree, now=False: save(self, tree, now=True))
+    settings = {"alpha": 1e-3, "kernel": KERNEL, "n_landmarks": 40, "tol": 1e-9}
+    seen = []
+    whole = KernelLogistic(random_state=3, callback=seen.append, **settings).fit(X, y, w)
+    assert len(seen) > 4
+    for step in range(1, len(seen)):
+        told, path = [], tmp_path / f"{step}.mercer"
+
+        def cut(progress, told=told, step=step):
+            told.append(progress.iteration)
+            if len(told) == step:
+                raise CutError
+
+        first = KernelLogistic(random_state=3, checkpoint=path, callback=cut, **settings)
+        with pytest.raises(CutError):
+            first.fit(X, y, w)
+        with pytest.raises(NotFittedError):
+            first.predict(X)
+        again = KernelLogistic(checkpoint=path, callback=lambda p, told=told: told.append(p.iteration), **settings)
+        again.fit(X, y, w)
+        assert told == [p.iteration for p in seen]  # passes over the rows: none is done twice
+        assert np.array_equal(again.dual_coef_, whole.dual_coef_)
+        assert np.array_equal(again.intercept_, whole.intercept_)
+        assert (again.n_iter_, again.objective_, again.residual_) == (whole.n_iter_, whole.objective_, whole.residual_)
+    told.clear()
+    again.fit(X, y, w)
+    assert told == []  # it was ready
+
+
+def test_checkpoints_that_do_not_suit(tmp_path):
+    X, y, _ = data()
+    path = tmp_path / "fit.mercer"
+    KernelLogistic(0.1, kernel=KERNEL, n_landmarks=20, checkpoint=path).fit(X, y)
+    with pytest.raises(ModelFileError, match="belongs to another fit"):
+        KernelLogistic(0.2, kernel=KERNEL, n_landmarks=20, checkpoint=path).fit(X, y)
+    with pytest.raises(ModelFileError, match="belongs to another fit"):
+        KernelRidge(0.1, kernel=KERNEL, n_landmarks=20, checkpoint=path).fit(X, y)
+    for model in (KernelLogistic, KernelRidge):
+        with pytest.raises(ValueError, match="is for fits on landmarks; set n_landmarks"):
+            model(0.1, kernel=KERNEL, checkpoint=path).fit(X, y)
 
 
 def test_progress_is_told(capsys):

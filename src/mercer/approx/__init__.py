@@ -1,10 +1,20 @@
 """Approximations: landmarks, passes over rows, explicit feature maps."""
 
 from mercer.approx.centres import Centres, find_centres
-from mercer.approx.cluster import DaskRows, DaskSweeps, heading, is_dask, lazy_rows, sweeps_over
+from mercer.approx.cluster import (
+    DaskLogisticSweeps,
+    DaskRows,
+    DaskSweeps,
+    heading,
+    is_dask,
+    label_masses,
+    lazy_rows,
+    logistic_sweeps_over,
+    sweeps_over,
+)
 from mercer.approx.fourier import FOURIER_KINDS, FourierMap, fourier_target, random_fourier_map
 from mercer.approx.landmarks import LANDMARKS, Landmarks, choose_landmarks
-from mercer.approx.logistic_sweeps import HeldLogisticSweeps, LocalLogisticSweeps
+from mercer.approx.logistic_sweeps import HeldLogisticSweeps, Labelled, LocalLogisticSweeps
 from mercer.approx.maps import FeatureMap, MapError
 from mercer.approx.nystrom import NystromMap, nystrom_map
 from mercer.approx.sketches import SKETCH_KINDS, ProductSketch, TensorSketch, polynomial_sketch_map
@@ -15,11 +25,13 @@ __all__ = [
     "LANDMARKS",
     "SKETCH_KINDS",
     "Centres",
+    "DaskLogisticSweeps",
     "DaskRows",
     "DaskSweeps",
     "FeatureMap",
     "FourierMap",
     "HeldLogisticSweeps",
+    "Labelled",
     "Landmarks",
     "LocalLogisticSweeps",
     "LocalSweeps",
@@ -33,7 +45,9 @@ __all__ = [
     "fourier_target",
     "heading",
     "is_dask",
+    "label_masses",
     "lazy_rows",
+    "logistic_sweeps_over",
     "nystrom_map",
     "polynomial_sketch_map",
     "random_fourier_map",

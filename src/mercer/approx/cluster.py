@@ -13,26 +13,38 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
+from mercer.approx.logistic_sweeps import Labelled, LocalLogisticSweeps, group_masses, merged_masses
 from mercer.approx.sweeps import GROUP, READ, LocalSweeps, added
 from mercer.errors import ClusterError, StreamError
 from mercer.gram import Gram, gram
-from mercer.solvers import Moments, Sweeps
+from mercer.solvers import LogisticSweeps, Moments, Sweeps
 from mercer.streams import Block, Held, Look, Stream, mark
 
-__all__ = ["DaskRows", "DaskSweeps", "heading", "is_dask", "lazy_rows", "sweeps_over"]
+__all__ = [
+    "DaskLogisticSweeps",
+    "DaskRows",
+    "DaskSweeps",
+    "heading",
+    "is_dask",
+    "label_masses",
+    "lazy_rows",
+    "logistic_sweeps_over",
+    "sweeps_over",
+]
 
 logger = logging.getLogger("mercer")
 
 #: Seconds without progress after which a pass is given up; `dask.config.set({"mercer.timeout": "1h"})` says otherwise.
 TIMEOUT = 300.0
-_TASKS = (
-    1024  # groups of rows up to which each is a task; beyond that, for the scheduler's sake, a task reads eight of them
-)
+_TASKS, _EACH = (
+    1024,
+    6,
+)  # groups of rows beyond which tasks are as large as can be, and tasks for each thread before that
 _SHARE = 0.5  # of the workers' memory that rows may take
 
 
@@ -54,13 +66,11 @@ class DaskRows(Stream):
     Without a cluster they are read block by block on this machine.
     """
 
-    def __init__(self, X, y, sample_weight=None):
-        if y is None:
-            raise ValueError("rows from Dask need targets: fit(X, y)")
+    def __init__(self, X, y=None, sample_weight=None):
         named = {"X": X, "y": y, "sample_weight": sample_weight}
         arrays = _with_sizes({name: _array(a, name) for name, a in named.items() if a is not None})
         self.n = _common_length(arrays)
-        self.step = READ if _client() is None or self.n > _TASKS * GROUP else GROUP
+        self.step = _step(self.n)
         self._parts = _kept(_parts(arrays, self.n, self.step), sum(a.nbytes for a in arrays.values()))
         self._known: dict[int, int] = {}
         super().__init__(partial(_fetched, self._parts, READ // self.step), f"{self.n} rows of Dask arrays")
@@ -94,36 +104,79 @@ class DaskRows(Stream):
             yield found
 
 
-class DaskSweeps:
-    """Passes over rows on a cluster. centres: Gram of the landmarks."""
+class DaskPasses:
+    """Passes over rows on a cluster. centres: Gram of the landmarks; sweeps(stream, centres): the passes of one machine."""
 
-    def __init__(self, rows: DaskRows, centres: Gram):
-        self.rows, self._centres = rows, _sent(centres)
+    def __init__(self, rows: DaskRows, centres: Gram, sweeps: Callable = LocalSweeps):
+        self.rows, self._centres, self._sweeps = rows, _sent(centres), sweeps
+
+    def runs(self, name, *given) -> Iterator[list]:
+        """What a pass of one machine finds in each group of rows, in its brackets: those read together at a time."""
+        import dask
+
+        whole = self.rows.step == READ
+        shared = (whole, self._sweeps, name, self._centres, *(dask.delayed(g, traverse=False) for g in given))
+        parts = chain.from_iterable(self.rows.each(_swept, [shared] * self.rows.count))
+        while run := list(islice(parts, 1 if whole else READ // GROUP)):
+            yield run
+
+
+class DaskSweeps(DaskPasses):
+    """Passes of ridge regression."""
 
     def first(self) -> Moments:
         """Weights, targets and their products with the Gram."""
-        return added(added(run) for run in self._runs("first"))
+        return added(added(run) for run in self.runs("first"))
 
     def normal(self, V) -> np.ndarray:
         """K^T W K V, in float64."""
         total = np.zeros(V.shape)
-        for run in self._runs("normal", np.asarray(V)):
+        for run in self.runs("normal", np.asarray(V)):
             total += sum(run[1:], run[0])
         return total
 
-    def _runs(self, name, *given) -> Iterator[list]:
-        """What `LocalSweeps` finds in each block, in the brackets of a pass on one machine: those read together at a time."""
-        import dask
 
-        shared = (name, self._centres, *(dask.delayed(g, traverse=False) for g in given))
-        parts = self.rows.each(_swept, [shared] * self.rows.count)
-        while run := list(islice(parts, READ // self.rows.step)):
-            yield run
+class DaskLogisticSweeps(DaskPasses):
+    """Passes of logistic regression."""
+
+    def gradient(self, B):
+        """Loss and slopes (M + 1, p) at B."""
+        loss, total = 0.0, np.zeros(B.shape)
+        for run in self.runs("gradient", B):
+            loss, total = loss + sum(one for one, _ in run), total + sum((G for _, G in run[1:]), run[0][1])
+        return loss, total
+
+    def hessian(self, B, V):
+        """Change of the slopes (M + 1, p) at B in the direction V."""
+        total = np.zeros(B.shape)
+        for run in self.runs("hessian", B, V):
+            total = total + sum(run[1:], run[0])
+        return total
 
 
 def sweeps_over(stream, centres: Gram) -> Sweeps:
-    """Passes where the rows are."""
+    """Passes of ridge regression where the rows are."""
     return DaskSweeps(stream, centres) if isinstance(stream, DaskRows) else LocalSweeps(stream, centres)
+
+
+def logistic_sweeps_over(stream, centres: Gram) -> LogisticSweeps:
+    """Passes of logistic regression where the rows are."""
+    if isinstance(stream, Labelled) and isinstance(stream.stream, DaskRows):
+        return DaskLogisticSweeps(
+            stream.stream, centres, partial(_labelled_sweeps, classes=stream.classes, factors=stream.factors)
+        )
+    return LocalLogisticSweeps(stream, centres)
+
+
+def label_masses(stream) -> dict[float, float]:
+    """Weight of each label of a stream, in increasing order of the labels."""
+    if isinstance(stream, DaskRows):
+        groups = chain.from_iterable(stream.each(group_masses, [()] * stream.count))
+        blocks = iter(lambda: list(islice(groups, READ // GROUP)), [])
+    else:
+        blocks = (group_masses(block) for block in stream.blocks(READ))
+    total = merged_masses(merged_masses(run) for run in blocks)
+    return dict(sorted(total.items()))
 
 
 def lazy_rows(function: Callable, X, sample):
@@ -147,6 +200,7 @@ def lazy_rows(function: Callable, X, sample):
 # ------------------------------------------------------------------------------------------------ on the workers
 def _read(X, y, w, start, count) -> Block:
     """Validated rows of one block of the grid."""
+    y = np.zeros(count) if y is None else y
     stream = Stream(lambda: iter([(X, y, w)]), f"Dask arrays, counted from row {start}")
     block = next(iter(stream.blocks(count)))
     if len(block.y) != count:
@@ -162,8 +216,14 @@ def _picked(block, index):
     return Block(*(a[index] for a in block))
 
 
-def _swept(block, name, centres, *given):
-    return getattr(LocalSweeps(Held(*block), centres), name)(*given)
+def _swept(block, whole, sweeps, name, centres, *given):
+    """What a pass finds in a block: in all of it, or in each of its groups."""
+    parts = [block] if whole else Held(*block).blocks(GROUP)
+    return [getattr(sweeps(Held(*part), centres), name)(*given) for part in parts]
+
+
+def _labelled_sweeps(stream, centres, classes, factors):
+    return LocalLogisticSweeps(Labelled(stream, classes, factors), centres)
 
 
 def _applied(X, function, names, like):
@@ -236,12 +296,23 @@ def _parts(arrays, n, step):
         name: a.rechunk({0: step, **({1: -1} if a.ndim == 2 else {})}, method="tasks").to_delayed().ravel()
         for name, a in arrays.items()
     }
-    weights = cut.get("sample_weight", [None] * len(cut["X"]))
+    nothing = [None] * len(cut["X"])
+    columns = cut["X"], cut.get("y", nothing), cut.get("sample_weight", nothing)
     read = dask.delayed(_read)
-    return [
-        read(X, y, w, i * step, min(step, n - i * step))
-        for i, (X, y, w) in enumerate(zip(cut["X"], cut["y"], weights, strict=True))
-    ]
+    return [read(X, y, w, i * step, min(step, n - i * step)) for i, (X, y, w) in enumerate(zip(*columns, strict=True))]
+
+
+def _step(n):
+    """Rows of a task: some groups, so that the scheduler has few tasks, and each thread of the cluster several."""
+    client = _client()
+    if client is None or n > _TASKS * GROUP:
+        return READ
+    with _explained(client):
+        threads = sum(w["nthreads"] for w in _workers(client, _limit()).values())
+    groups = READ // GROUP
+    while groups > 1 and n < _EACH * max(threads, 1) * groups * GROUP:
+        groups //= 2
+    return groups * GROUP
 
 
 def _fetched(parts, few):

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from scipy import special
 from scipy.linalg import hadamard
 
-from mercer.approx.maps import BLOCK, FeatureMap, ReadOnly, Target, checked_width, on_one_thread
+from mercer.approx.maps import BLOCK, RandomMap, ReadOnly, Target, checked_width, on_one_thread
 from mercer.kernels import RBF, Kernel, Laplacian, Matern
 from mercer.threads import map_tiles
 
@@ -68,7 +68,7 @@ def fourier_target(kernel: Kernel, d: int) -> Target:
 
 
 @dataclass(frozen=True, eq=False)
-class FourierMap(FeatureMap):
+class FourierMap(RandomMap):
     """Cosines, then sines, of random projections of rows less their centre; `phase` is added to the last projection."""
 
     centre: np.ndarray

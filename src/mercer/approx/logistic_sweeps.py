@@ -1,12 +1,58 @@
 """Passes of logistic regression: loss, slopes and curvature over rows whose Gram with the landmarks is not kept, or is held."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from mercer.approx.sweeps import READ, tile_sums
+from mercer.approx.sweeps import GROUP, READ, tile_sums
 from mercer.gram import prepared_gram
 from mercer.solvers.logistic import curvature, slopes
+from mercer.streams import Block, Held, Look, Stream, look
 
-__all__ = ["HeldLogisticSweeps", "LocalLogisticSweeps"]
+__all__ = ["HeldLogisticSweeps", "Labelled", "LocalLogisticSweeps", "group_masses", "merged_masses"]
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Rows of a stream with classes by number for labels, and weights times those of the classes."""
+
+    stream: Stream | Held
+    classes: np.ndarray
+    factors: np.ndarray
+
+    def blocks(self, size):
+        for block in self.stream.blocks(size):
+            yield self._coded(block)
+
+    def look(self, size, rng) -> Look:
+        seen = look(self.stream, size, rng)
+        return replace(seen, sample=self._coded(seen.sample))
+
+    def _coded(self, block):
+        # A label that only rows of weight 0 have is not among the classes; its rows count for nothing.
+        codes = np.searchsorted(self.classes, block.y[:, 0]).clip(max=len(self.classes) - 1)
+        return Block(block.X, codes[:, None].astype(np.float64), block.w * self.factors[codes])
+
+
+def group_masses(block) -> list[dict[float, float]]:
+    """Weight of each label in each group of rows."""
+    return [_masses(part) for part in Held(*block).blocks(GROUP)]
+
+
+def _masses(block):
+    if block.y.shape[1] != 1:
+        raise ValueError(f"y must be one label for each row; the stream has {block.y.shape[1]} targets")
+    labels, codes = np.unique(block.y[block.w > 0, 0], return_inverse=True)
+    return dict(zip(labels.tolist(), np.bincount(codes, weights=block.w[block.w > 0]).tolist(), strict=True))
+
+
+def merged_masses(parts) -> dict[float, float]:
+    """Sums of some masses, in their order."""
+    total: dict[float, float] = {}
+    for part in parts:
+        for label, mass in part.items():
+            total[label] = total.get(label, 0.0) + mass
+    return total
 
 
 class HeldLogisticSweeps:
@@ -40,6 +86,7 @@ class LocalLogisticSweeps:
 
     def _pass(self, B, add, shape):
         """Float64 sums over all blocks, in their order."""
+        B = np.ascontiguousarray(B)  # another layout, as coefficients may have after a journey, has other last digits
         loss, total = 0.0, np.zeros(shape)
         for block in self.stream.blocks(READ):
             codes = block.y[:, 0].astype(np.intp)

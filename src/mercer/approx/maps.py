@@ -2,6 +2,7 @@ r"""Explicit feature maps, :math:`\varphi(x)^T \varphi(y) \approx k(x, y)`: line
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +12,7 @@ from mercer.errors import NanError
 from mercer.kernels import Kernel, Named, On, Scaled
 from mercer.threads import map_tiles
 
-__all__ = ["FeatureMap", "MapError", "Target"]
+__all__ = ["FeatureMap", "MapError", "RandomMap", "Target"]
 
 #: Rows of a thread's job, and rows computed at a time. Every product has exactly BLOCK rows, the last ones zeros if need be:
 #: BLAS gives other last digits in other shapes, and features must not depend on how the rows were cut into pieces.
@@ -98,9 +99,39 @@ class ReadOnly:
         self.__post_init__()  # a pickled array forgets that it is read-only
 
 
+class FeatureMap:
+    """A feature map that is a value: arrays and a kernel, no data of the user's but landmarks. Subclasses give `features`."""
+
+    kernel: Any  # that the features stand for
+    dim: int  # number of features
+
+    def features(self, rows) -> np.ndarray:
+        """Features (n, dim) of rows that are validated already, in their precision."""
+        raise NotImplementedError
+
+    def __call__(self, X) -> np.ndarray:
+        """Features (n, dim) of rows, in their precision."""
+        return self.features(self.kernel.validated(X))
+
+    def kernel_error(self, kernel: Kernel, X, rng: np.random.Generator, n_rows: int = 200) -> MapError:
+        """Error of the features against a kernel on a sample of at most `n_rows` rows."""
+        rows = kernel.validated(X)
+        n = validate.n_rows(rows)
+        if n > n_rows:
+            rows = validate.take(rows, np.sort(rng.choice(n, n_rows, replace=False)))
+        F, K = self.features(rows).astype(np.float64), kernel(rows).astype(np.float64)
+        with np.errstate(all="ignore"):
+            E = np.abs(on_one_thread(lambda: F @ F.T) - K)
+            unit = max(E.max(), np.abs(K).max())  # squares of 1e200 would overflow
+            relative = np.sqrt(np.square(E / unit).sum() / np.square(K / unit).sum()) if E.any() else 0.0
+        if not np.isfinite(E).all():
+            raise NanError(f"inner products of features of {kernel!r} overflow; rescale the columns of X")
+        return MapError(float(E.mean()), float(E.max()), float(relative), len(K))
+
+
 @dataclass(frozen=True, eq=False)
-class FeatureMap(ReadOnly):
-    """A feature map that is a value: read-only arrays, no data. Subclasses give `_prepared`.
+class RandomMap(ReadOnly, FeatureMap):
+    """A map whose arrays are drawn at random and read-only. Subclasses give `_prepared`.
 
     Features of a row depend on that row alone, to the last digit: not on the rows beside it, their number or the threads.
     """
@@ -116,10 +147,6 @@ class FeatureMap(ReadOnly):
     def _prepared(self, dtype) -> Callable[[np.ndarray], np.ndarray]:
         """Function from a block of BLOCK rows, dense or CSR, to its features; constants are brought to the dtype once."""
         raise NotImplementedError
-
-    def __call__(self, X) -> np.ndarray:
-        """Features (n, dim) of rows, in their dtype."""
-        return self.features(self.kernel.validated(X))
 
     def features(self, rows) -> np.ndarray:
         """Features (n, dim) of rows that are validated already."""
@@ -140,21 +167,6 @@ class FeatureMap(ReadOnly):
 
         map_tiles(job, -(-n // TILE))
         return out
-
-    def kernel_error(self, kernel: Kernel, X, rng: np.random.Generator, n_rows: int = 200) -> MapError:
-        """Error of the features against a kernel on a sample of at most `n_rows` rows."""
-        rows = kernel.validated(X)
-        n = validate.n_rows(rows)
-        if n > n_rows:
-            rows = validate.take(rows, np.sort(rng.choice(n, n_rows, replace=False)))
-        F, K = self.features(rows).astype(np.float64), kernel(rows).astype(np.float64)
-        with np.errstate(all="ignore"):
-            E = np.abs(on_one_thread(lambda: F @ F.T) - K)
-            unit = max(E.max(), np.abs(K).max())  # squares of 1e200 would overflow
-            relative = np.sqrt(np.square(E / unit).sum() / np.square(K / unit).sum()) if E.any() else 0.0
-        if not np.isfinite(E).all():
-            raise NanError(f"inner products of features of {kernel!r} overflow; rescale the columns of X")
-        return MapError(float(E.mean()), float(E.max()), float(relative), len(K))
 
 
 def _filled_up(rows):

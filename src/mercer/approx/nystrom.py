@@ -19,7 +19,7 @@ _ROWS = 1024  # at a time in each thread
 
 
 @dataclass(frozen=True, eq=False)
-class NystromMap:
+class NystromMap(FeatureMap):
     """Explicit features of any kernel from landmarks. normalization (M, M): L^-1; jitter: what was added to K_MM."""
 
     kernel: Any
@@ -29,7 +29,7 @@ class NystromMap:
     engine: Any = None
 
     @property
-    def dim(self) -> int:
+    def dim(self) -> int:  # type: ignore[override]
         return len(self.normalization)
 
     @cached_property
@@ -38,10 +38,6 @@ class NystromMap:
 
     def __getstate__(self):
         return {k: v for k, v in vars(self).items() if k != "_centres"}  # made again where it is needed
-
-    def __call__(self, X) -> np.ndarray:
-        """Features (n, M) of rows, in their precision."""
-        return self.features(self.kernel.validated(X))
 
     def features(self, rows) -> np.ndarray:
         """Features of rows that are validated already."""
@@ -55,8 +51,6 @@ class NystromMap:
 
         map_tiles(job, -(-len(out) // _ROWS))
         return out
-
-    kernel_error = FeatureMap.kernel_error
 
 
 def nystrom_map(centres: Gram, engine=None) -> NystromMap:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy import fft
 
-from mercer.approx.maps import FeatureMap, Target, checked_width
+from mercer.approx.maps import FeatureMap, RandomMap, Target, checked_width
 from mercer.kernels import Kernel, Polynomial
 
 __all__ = ["SKETCH_KINDS", "ProductSketch", "TensorSketch", "polynomial_sketch_map"]
@@ -66,7 +66,7 @@ def _units(rng, shape):
 
 
 @dataclass(frozen=True, eq=False)
-class TensorSketch(FeatureMap):
+class TensorSketch(RandomMap):
     """Every column goes to a random bucket with a random sign, once for each factor (degree, width + 1); the circular
     convolution of these sketches is a sketch of the tensor product."""
 
@@ -100,7 +100,7 @@ def _times(rows, matrix):
 
 
 @dataclass(frozen=True, eq=False)
-class ProductSketch(FeatureMap):
+class ProductSketch(RandomMap):
     """Products of projections on the columns of weights (degree, width + 1, m), complex ones as real beside imaginary parts.
 
     For an odd width the last imaginary part is left out: the square of a random unit is 0 on average, so that real parts alone

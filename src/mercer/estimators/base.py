@@ -2,23 +2,24 @@
 
 import logging
 import warnings
-from functools import partial
+from functools import partial, wraps
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import validate
+from mercer.approx import heading, is_dask, lazy_rows
 from mercer.engines import BaseEngine, Engine
 from mercer.errors import NotPSDError, NumericalWarning
 from mercer.gram import GivenGram, Gram, gram, prepared_gram
 from mercer.kernels import Kernel, Pairwise, as_kernel
 from mercer.linalg import smallest_eigenvalue
 
-__all__ = ["KernelEstimator", "forget"]
+__all__ = ["KernelEstimator", "forget", "lazily"]
 
 logger = logging.getLogger("mercer")
 
@@ -34,6 +35,23 @@ CONSTRAINTS = {  # of the parameters that all Gram-based estimators share
     "memory": [str, Interval(Real, 0, None, closed="neither"), None],
     "indefinite": [StrOptions({"raise", "warn", *REPAIRS})],
 }
+
+
+def lazily(method):
+    """A method from rows to an array; of rows on a Dask cluster it gives a Dask array, computed when it is asked for.
+
+    `_known_rows` of the estimator gives a few rows that it can be tried on.
+    """
+
+    @wraps(method)
+    def answer(self, X):
+        if not is_dask(X):
+            return method(self, X)
+        check_is_fitted(self)
+        validate_data(self, heading(X), skip_check_array=True, reset=False)
+        return lazy_rows(getattr(self, method.__name__), X, self._known_rows)
+
+    return answer
 
 
 class KernelEstimator(BaseEstimator):
@@ -73,6 +91,10 @@ class KernelEstimator(BaseEstimator):
         return as_kernel(self.kernel, **{**settings, **extra})
 
     # ------------------------------------------------------------------------------------ rows
+    @property
+    def _known_rows(self):
+        return self.X_fit_
+
     def _validated_training(self, X, y, sample_weight, **checks):
         """Rows, targets and weights of a fit."""
         kernel = None if self._precomputed else self._kernel()

@@ -1,74 +1,44 @@
 """Random feature maps as scikit-learn transformers (X3)."""
 
 from numbers import Integral, Real
-from typing import Any
 
-import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from mercer import validate
 from mercer.approx import (
     FOURIER_KINDS,
     SKETCH_KINDS,
-    FeatureMap,
     fourier_target,
     polynomial_sketch_map,
     random_fourier_map,
 )
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
-from mercer.kernels import Kernel, Polynomial
+from mercer.estimators.transformers import REPORTED, FeatureTransformer, sample_of
+from mercer.kernels import Polynomial
 from mercer.random import generator
 from mercer.registry import register_estimator
 
 __all__ = ["PolynomialSketch", "RandomFourierFeatures"]
 
-_REPORTED = 200  # rows on which the error is measured
 
-
-class _RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class _RandomFeatures(FeatureTransformer):
     """Fit draws a map and measures its error; subclasses give `_kernel()` and `_map(kernel, rows, rng)`."""
-
-    kernel_: Kernel
-    map_: FeatureMap
-
-    _constraints = {
-        "gamma": CONSTRAINTS["gamma"],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state", np.random.Generator],
-    }
 
     def fit(self, X, y=None):
         """Draw a map for rows X (n, d). All that counts of them is d, what the kernel takes from data (lengthscale="median"),
-        and their mean, from which features are computed. `y` is not looked at."""
+        and their mean, from which features are computed. `y` is not looked at.
+
+        Of a stream (`mercer.streams`) or a Dask array some tens of thousands of rows are looked at.
+        """
         self._validate_params()
         forget(self)
-        kernel = self._kernel()
-        rows = validate.training(self, X, None, None, kernel.reads, kernel.columns)[0]
-        kernel, rng = kernel._resolved(rows, None), generator(self.random_state)
+        kernel, rng = self._kernel(), generator(self.random_state)
+        rows = sample_of(self._rows(kernel, X))
+        kernel = kernel._resolved(rows, None)
         phi = self._map(kernel, rows, rng)
-        error = phi.kernel_error(kernel, rows, rng, _REPORTED)
+        error = phi.kernel_error(kernel, rows, rng, REPORTED)
         vars(self).update(kernel_=kernel, map_=phi, kernel_error_=error)  # in one call, which no interrupt divides
         return self
-
-    def transform(self, X) -> np.ndarray:
-        """Features (m, n_components) of rows, in their dtype, computed block by block."""
-        check_is_fitted(self)
-        return self.map_.features(validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns))
-
-    @property
-    def _n_features_out(self):
-        return self.map_.dim
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "map_")
-
-    def __sklearn_tags__(self):
-        tags: Any = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 @register_estimator

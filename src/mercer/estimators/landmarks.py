@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from numbers import Integral
 from pathlib import Path
@@ -15,16 +16,19 @@ from mercer.errors import ModelFileError
 from mercer.kernels.digest import digest
 from mercer.linalg import CGState
 from mercer.random import generator
-from mercer.solvers import LandmarkState, Moments
+from mercer.solvers import LandmarkState, LogisticState, Moments
 
 __all__ = [
     "LANDMARK_CONSTRAINTS",
     "Checkpoint",
     "FitProgress",
+    "LogisticFit",
     "Reporter",
+    "RidgeFit",
     "fit_identity",
     "fresh_seed",
     "landmark_centres",
+    "refuse_checkpoint",
 ]
 
 LANDMARK_CONSTRAINTS = {
@@ -82,8 +86,8 @@ class Checkpoint:
         self.path, self.identity, self.every = Path(path), identity.hex(), every
         self.saved = time.monotonic()
 
-    def load(self) -> "tuple[int, LandmarkState] | None":
-        """Seed and state of an earlier fit; None if there is no file."""
+    def load(self) -> dict | None:
+        """What an earlier fit saved; None if there is no file."""
         if not self.path.exists():
             return None
         tree = persist.unflatten(*_parts(persist.read(self.path, "checkpoint")))
@@ -92,20 +96,13 @@ class Checkpoint:
                 f"checkpoint={str(self.path)!r} belongs to another fit: other rows, kernel or parameters. Give another path, or "
                 "remove it to begin anew"
             )
-        states = tuple(None if s is None else CGState(**s) for s in tree["iterations"])
-        return tree["seed"], LandmarkState(Moments(**tree["moments"]), states)
+        return tree
 
-    def save(self, seed: int, state: LandmarkState, now: bool = False):
-        """Write the state, at most every so many seconds unless told to do it `now`."""
+    def save(self, tree: Callable[[], dict], now: bool = False):
+        """Write what `tree` gives, at most every so many seconds unless told to do it `now`."""
         if not now and time.monotonic() - self.saved < self.every:
             return
-        tree = {
-            "identity": self.identity,
-            "seed": seed,
-            "moments": asdict(state.moments),
-            "iterations": [None if s is None else asdict(s) for s in state.iterations],
-        }
-        persist.write(self.path, "checkpoint", *persist.flatten(tree))
+        persist.write(self.path, "checkpoint", *persist.flatten({"identity": self.identity, **tree()}))
         self.saved = time.monotonic()
 
 
@@ -125,7 +122,10 @@ _NOT_TOLD = ("kernel", "checkpoint", "callback", "verbose", "engine", "memory", 
 
 
 class LandmarkFit:
-    """A fit on landmarks of rows that come in blocks: its seed, its centres, and where it stands."""
+    """A fit on landmarks of rows that come in blocks: its seed, its centres, and where it stands.
+
+    Subclasses say how the state of their solver is written and read.
+    """
 
     def __init__(self, estimator, stream, resolve_on=None, tol=1e-5):
         kernel = estimator._kernel()
@@ -133,21 +133,58 @@ class LandmarkFit:
         if estimator.checkpoint is not None:
             self.file = Checkpoint(estimator.checkpoint, fit_identity(estimator, kernel, stream))
             saved = self.file.load()
-        self.seed, self.state = (fresh_seed(estimator.random_state), None) if saved is None else saved
+        self.seed, self.state = (fresh_seed(estimator.random_state), None) if saved is None else self._read(**saved)
         self.centres = landmark_centres(estimator, kernel, stream, self.seed, resolve_on)
         self.reporter = Reporter(estimator.callback, estimator.verbose, tol)
 
-    def told(self, state: LandmarkState):
-        """After each pass: keep the state now and then, and tell how far it came."""
-        if self.file is not None:
-            self.file.save(self.seed, state)
-        current = [s for s in state.iterations if s is not None][-1]
-        self.reporter(current.iterations, float(np.linalg.norm(current.R, axis=0).max()))
+    def told(self, state):
+        """After each step: keep the state now and then, and tell how far it came."""
+        self.save(state)
+        self.reporter(*self._progress(state))
 
-    def ended(self, state: LandmarkState):
-        """Keep the last state, so that the same fit has nothing left to do."""
+    def save(self, state, now=False):
+        """Keep a state; the last one `now`, so that the same fit has nothing left to do."""
         if self.file is not None:
-            self.file.save(self.seed, state, now=True)
+            self.file.save(lambda: {"seed": self.seed, **self._written(state)}, now)
+
+
+class RidgeFit(LandmarkFit):
+    """Of ridge regression, which tells after each pass."""
+
+    def _read(self, identity, seed, moments, iterations):
+        states = tuple(None if s is None else CGState(**s) for s in iterations)
+        return seed, LandmarkState(Moments(**moments), states)
+
+    def _written(self, state):
+        return {
+            "moments": asdict(state.moments),
+            "iterations": [None if s is None else asdict(s) for s in state.iterations],
+        }
+
+    def _progress(self, state):
+        current = [s for s in state.iterations if s is not None][-1]
+        return current.iterations, float(np.linalg.norm(current.R, axis=0).max())
+
+
+class LogisticFit(LandmarkFit):
+    """Of logistic regression, which tells after each Newton step."""
+
+    def _read(self, identity, seed, newton):
+        return seed, LogisticState(**newton)
+
+    def _written(self, state):
+        return {"newton": asdict(state)}
+
+    def _progress(self, state):
+        return state.passes, state.certificate
+
+
+def refuse_checkpoint(estimator):
+    """Where all rows take part at once: there is nothing between the beginning and the end to go on from."""
+    if estimator.checkpoint is not None:
+        raise ValueError(
+            f"checkpoint={str(estimator.checkpoint)!r} is for fits on landmarks; set n_landmarks, or leave it out"
+        )
 
 
 def landmark_centres(estimator, kernel, stream, seed, resolve_on=None) -> Centres:

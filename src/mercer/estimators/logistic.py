@@ -2,21 +2,29 @@
 
 import logging
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import streams, validate
-from mercer.approx import LANDMARKS, HeldLogisticSweeps, LocalLogisticSweeps
+from mercer.approx import (
+    DaskRows,
+    HeldLogisticSweeps,
+    Labelled,
+    heading,
+    is_dask,
+    label_masses,
+    logistic_sweeps_over,
+)
 from mercer.errors import ConvergenceWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
 from mercer.estimators.expansion import Expansion
-from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, Reporter, fresh_seed, landmark_centres
+from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, LogisticFit, Reporter, refuse_checkpoint
 from mercer.estimators.plan import MethodPlan
 from mercer.estimators.svm import _class_weights, _labels
 from mercer.gram import GivenGram, gram, prepared_gram
@@ -35,21 +43,6 @@ _ADVICE = {
     Status.STAGNATED: "rounding allows no more; raise tol, or use fewer landmarks, a shorter lengthscale or a larger alpha",
 }
 _STEPS, _MATRICES = 10, 4  # Newton steps that are usually enough; matrices besides the preconditioner of each class
-
-
-@dataclass(frozen=True, eq=False)
-class _Labelled:
-    """Rows of a stream with classes by number for labels, and weights times those of the classes."""
-
-    stream: streams.Stream
-    classes: np.ndarray
-    factors: np.ndarray
-
-    def blocks(self, size):
-        for block in self.stream.blocks(size):
-            # A label that only rows of weight 0 have is not among the classes; its rows count for nothing.
-            codes = np.searchsorted(self.classes, block.y[:, 0]).clip(max=len(self.classes) - 1)
-            yield streams.Block(block.X, codes[:, None].astype(np.float64), block.w * self.factors[codes])
 
 
 @register_estimator
@@ -76,7 +69,8 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
         is held in memory.
     landmarks : how they are chosen, "rpcholesky", "uniform", "kmeans++" or "leverage", or the rows themselves.
     tol : norm of the gradient, relative to that at f = 0 and b = 0, at which Newton's method stops; max_iter : cap of its steps.
-    random_state : of choosing landmarks. callback : called with the progress after each step. verbose : print it.
+    random_state : of choosing landmarks. checkpoint : path of a file in which a fit on landmarks is kept every half minute and
+        from which the same fit goes on. callback : called with the progress after each step. verbose : print it.
     engine, memory : how and within how many bytes Grams are computed; `memory="2GB"`.
     indefinite : what to do when the Gram is not PSD: "raise", "warn", "clip", "flip" or "shift"; with `n_landmarks`, that of
         the landmarks is tested, and not repaired.
@@ -105,18 +99,17 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
 
     _parameter_constraints = {
         **CONSTRAINTS,
-        **{name: rule for name, rule in LANDMARK_CONSTRAINTS.items() if name != "checkpoint"},
+        **LANDMARK_CONSTRAINTS,
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "landmarks": [StrOptions(set(LANDMARKS)), "array-like", "sparse matrix"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(self, alpha=1.0, *, kernel="rbf", gamma=None, degree=3, coef0=1, kernel_params=None, fit_intercept=True,
                  class_weight=None, n_landmarks=None, landmarks="rpcholesky", tol=1e-5, max_iter=100, random_state=None,
-                 callback=None, verbose=False, engine=None, memory=None, indefinite="warn"):  # fmt: skip
+                 checkpoint=None, callback=None, verbose=False, engine=None, memory=None, indefinite="warn"):  # fmt: skip
         self.alpha = alpha
         self.kernel = kernel
         self.gamma = gamma
@@ -130,6 +123,7 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.callback = callback
         self.verbose = verbose
         self.engine = engine
@@ -144,6 +138,8 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
         """
         self._validate_params()
         forget(self)
+        if is_dask(X):
+            return self._fit_dask(X, y, sample_weight)
         if isinstance(X, streams.Stream):
             return self._fit_stream(X, y, sample_weight)
         rows, codes, w, index = self._canonical(X, y, sample_weight)
@@ -182,6 +178,7 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
 
     def _fit_all(self, rows, codes, w, share, index):
         """In all directions that the Gram of the rows has: a factor of full numerical rank, which equal rows do not spoil."""
+        refuse_checkpoint(self)
         n = len(codes)
         self._check_plan(n, n, f"kernel logistic regression on {n} rows")
         K = self._training_gram(_double(rows), w)
@@ -192,7 +189,9 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
         del dense
         F = found.factor.astype(np.float64, copy=False)
         known = Whitened(F.shape[1], (F**2).sum(axis=1))
-        solution = self._solve(HeldLogisticSweeps(F, codes, share), known, GivenGram(F), share)
+        report = Reporter(self.callback, self.verbose, self.tol)
+        solution = self._solve(HeldLogisticSweeps(F, codes, share), known, GivenGram(F), share,
+                               lambda state: report(state.passes, state.certificate))  # fmt: skip
         pivots, solution = _on_pivots(solution, found)
         if fixed is not None:  # kernel values with new rows are not repaired, so that all rows take part
             pivots, solution = np.arange(n), _repaired(solution, fixed, pivots)
@@ -214,10 +213,22 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
             raise ValueError("a stream holds its labels and weights: fit(stream), without y and sample_weight")
         if not self._on_landmarks:
             raise ValueError("rows that come as a stream need n_landmarks, for example n_landmarks=2000")
-        labels, mass, self.n_features_in_ = _masses(stream)
+        self.n_features_in_ = next(iter(stream.blocks(streams.LOOK))).X.shape[1]
+        return self._fit_labelled(stream)
+
+    def _fit_dask(self, X, y, sample_weight):
+        if y is None:
+            raise ValueError("rows from Dask need labels: fit(X, y)")
+        if not self._on_landmarks:
+            raise ValueError("rows on a Dask cluster need n_landmarks, for example n_landmarks=2000")
+        validate_data(self, heading(X), skip_check_array=True)
+        return self._fit_labelled(DaskRows(X, y, sample_weight))
+
+    def _fit_labelled(self, stream):
+        labels, mass = _class_masses(stream)
         self.classes_, codes = _labels(labels)
         self.class_weight_ = _factors(self.class_weight, self.classes_, codes, mass)
-        return self._fit_landmarks(_Labelled(stream, labels, self.class_weight_), self._plain_sample(stream))
+        return self._fit_landmarks(Labelled(stream, labels, self.class_weight_), self._plain_sample(stream))
 
     def _plain_sample(self, stream):
         """Rows on which the kernel learns its constants: as for arrays, without the weights of the classes."""
@@ -227,23 +238,26 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
         return sample.X, sample.w
 
     def _fit_landmarks(self, stream, resolve_on=None, index=None):
-        centres = landmark_centres(self, self._kernel(), stream, fresh_seed(self.random_state), resolve_on)
+        fit = LogisticFit(self, stream, resolve_on, self.tol)
+        centres = fit.centres
         M = validate.n_rows(centres.rows)
         self._check_plan(centres.n, M, f"kernel logistic regression on {M} landmarks")
         self.kernel_ = centres.gram.kernel
         self._definite(centres.gram)
         known = safe_cholesky(centres.dense(), overwrite=True)
-        solution = self._solve(LocalLogisticSweeps(stream, centres.gram), known, centres.sample_gram(), centres.weight)
+        sweeps = logistic_sweeps_over(stream, centres.gram)
+        solution = self._solve(sweeps, known, centres.sample_gram(), centres.weight, fit.told, fit.state)
+        fit.save(solution.state, now=True)
         self.X_fit_, self._gram = centres.rows, centres.gram
         numbers = centres.index if centres.index is None or index is None else index[centres.index]
         self._store(solution, numbers, centres.error)
         self.solver_used_ = "landmarks"
         return self
 
-    def _solve(self, sweeps, known, sample, weight):
+    def _solve(self, sweeps, known, sample, weight, callback, state=None):
         return solve_logistic(
             sweeps, known, sample, weight, self._outputs, self.alpha, self.fit_intercept, rtol=self.tol,
-            max_iter=self.max_iter, callback=Reporter(self.callback, self.verbose, self.tol),
+            max_iter=self.max_iter, callback=callback, state=state,
         )  # fmt: skip
 
     def _check_plan(self, n, M, what):
@@ -283,21 +297,25 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
         out = K @ self.expansion_.coefficients + self.intercept_
         return out.astype(np.float32) if single else out
 
+    @lazily
     def decision_function(self, X) -> np.ndarray:
         """Log-odds (m,) of the second class, or scores (m, classes)."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @lazily
     def predict(self, X) -> np.ndarray:
         """Labels (m,) of largest probability."""
         scores = self._scores(X)
         return self.classes_[scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.intp)]
 
+    @lazily
     def predict_proba(self, X) -> np.ndarray:
         """Probabilities (m, classes)."""
         scores = self._scores(X)
         return softmax(scores, axis=1) if scores.shape[1] > 1 else expit(np.hstack([-scores, scores]))
 
+    @lazily
     def predict_log_proba(self, X) -> np.ndarray:
         """Logarithms of `predict_proba`, exact where that is 0 or 1 to the last bit."""
         scores = self._scores(X)
@@ -340,17 +358,8 @@ def _factors(class_weight, classes, codes, w):
     return factors
 
 
-def _masses(stream):
-    """Labels of a stream in increasing order, the weight of each, and the number of columns of X."""
-    mass: dict[float, float] = {}
-    width = 0
-    for block in stream.blocks(streams.LOOK):
-        if block.y.shape[1] != 1:
-            raise ValueError(f"y must be one label for each row; the stream has {block.y.shape[1]} targets")
-        labels, codes = np.unique(block.y[block.w > 0, 0], return_inverse=True)
-        for label, m in zip(labels, np.bincount(codes, weights=block.w[block.w > 0]), strict=True):
-            mass[float(label)] = mass.get(float(label), 0.0) + float(m)
-        width = block.X.shape[1]
-    labels = np.array(sorted(mass))
-    whole = bool((labels == np.floor(labels)).all())
-    return labels.astype(np.int64) if whole else labels, np.array([mass[float(v)] for v in labels]), width
+def _class_masses(stream):
+    """Labels of a stream in increasing order, and the weight of each."""
+    found = label_masses(stream)
+    labels, mass = np.array(list(found)), np.array(list(found.values()))
+    return labels.astype(np.int64) if bool((labels == np.floor(labels)).all()) else labels, mass

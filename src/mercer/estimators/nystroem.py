@@ -2,29 +2,22 @@
 
 import warnings
 from numbers import Integral, Real
-from typing import Any
 
-import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from mercer import validate
-from mercer.approx import LANDMARKS, find_centres
-from mercer.approx.nystrom import NystromMap, nystrom_map
+from mercer.approx import LANDMARKS, find_centres, nystrom_map
 from mercer.errors import NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
+from mercer.estimators.transformers import REPORTED, FeatureTransformer
 from mercer.random import generator
 from mercer.registry import register_estimator
 from mercer.streams import Held
 
 __all__ = ["Nystroem"]
 
-_REPORTED = 200  # rows on which the error is measured
-
 
 @register_estimator
-class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+class Nystroem(FeatureTransformer, KernelEstimator):
     r"""Features from landmarks: a linear method on them does the work of any kernel.
 
     .. math:: \varphi(x) = L^{-1} (k(x, z_1), \dots, k(x, z_M)), \qquad L L^T = K_{MM}
@@ -65,8 +58,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimato
         **CONSTRAINTS,
         "coef0": [*CONSTRAINTS["coef0"], None],
         "degree": [*CONSTRAINTS["degree"], None],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
+        **FeatureTransformer._constraints,
         "n_jobs": [None, Integral],
         "landmarks": [StrOptions(set(LANDMARKS))],
         "tol": [Interval(Real, 0, 1, closed="neither"), None],
@@ -89,49 +81,35 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimato
         self.memory = memory
         self.indefinite = indefinite
 
-    kernel_: Any
-    map_: NystromMap
-
     def fit(self, X, y=None):
-        """Choose landmarks among rows X. `y` is not looked at."""
+        """Choose landmarks among rows X, an array, a stream (`mercer.streams`) or a Dask array. `y` is not looked at."""
         self._validate_params()
         forget(self)
         if self._precomputed:
             raise ValueError('kernel="precomputed" has no rows to choose landmarks from; pass rows and a kernel')
-        kernel = self._kernel()
-        rows = validate.training(self, X, None, None, kernel.reads, kernel.columns)[0]
-        n, rng = validate.n_rows(rows), generator(self.random_state)
-        held = Held(rows, np.zeros((n, 1)), np.ones(n))
-        centres = find_centres(kernel, held, self._count(n), self.landmarks, rng=rng, tol=self.tol or 0.0,
-                               resolve_on=(rows, None), engine=self.engine, memory=self.memory)  # fmt: skip
+        kernel, rng = self._kernel(), generator(self.random_state)
+        rows = self._rows(kernel, X)
+        held = (rows.rows, None) if isinstance(rows, Held) else None
+        centres = find_centres(kernel, rows, self._count(rows), self.landmarks, rng=rng, tol=self.tol or 0.0, resolve_on=held,
+                               engine=self.engine, memory=self.memory)  # fmt: skip
         self.kernel_ = centres.gram.kernel
         self._definite(centres.gram)
         phi = nystrom_map(centres.gram, self.engine)
+        error = phi.kernel_error(self.kernel_, centres.sample if held is None else held[0], rng, REPORTED)
         vars(self).update(
             map_=phi, components_=phi.landmarks, component_indices_=centres.index, normalization_=phi.normalization,
-            landmark_error_=centres.error, kernel_error_=phi.kernel_error(self.kernel_, rows, rng, _REPORTED), jitter_=phi.jitter,
+            landmark_error_=centres.error, kernel_error_=error, jitter_=phi.jitter,
         )  # fmt: skip
         return self
 
-    def _count(self, n):
+    @property
+    def _known_rows(self):
+        return self.components_
+
+    def _count(self, rows):
+        """Landmarks to choose: no more than there are rows, where their number is known."""
+        n = len(rows.y) if isinstance(rows, Held) else getattr(rows, "n", self.n_components)
         if self.n_components > n:
             warnings.warn(f"n_components={self.n_components} is more than the number of rows, {n}, which is used instead",
                           NumericalWarning, stacklevel=3)  # fmt: skip
         return min(self.n_components, n)
-
-    def transform(self, X) -> np.ndarray:
-        """Features (m, n_components) of rows, in their precision, computed block by block."""
-        check_is_fitted(self)
-        return self.map_.features(validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns))
-
-    @property
-    def _n_features_out(self):
-        return self.map_.dim
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "map_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

@@ -14,11 +14,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import streams, validate
-from mercer.approx import DaskRows, heading, is_dask, lazy_rows, sweeps_over
+from mercer.approx import DaskRows, heading, is_dask, sweeps_over
 from mercer.errors import ConvergenceWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
-from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, LandmarkFit
+from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, RidgeFit, refuse_checkpoint
 from mercer.estimators.plan import MethodPlan, cg_rank, landmark_plan, ridge_plan
 from mercer.gram import GivenGram, prepared_gram
 from mercer.gram.plan import budget
@@ -45,12 +45,10 @@ def _on_all_rows(self):
 class _RidgeBase(MultiOutputMixin, RegressorMixin, KernelEstimator):
     """Predictions and questions that a fitted ridge answers."""
 
+    @lazily
     def predict(self, X) -> np.ndarray:
         """Predicted targets (m,) or (m, p), computed in tiles: the test Gram is never held whole."""
         check_is_fitted(self)
-        if is_dask(X):
-            validate_data(self, heading(X), skip_check_array=True, reset=False)
-            return lazy_rows(self.predict, X, self.X_fit_)
         if self.solver_used_ == "primal":
             rows = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
             out = _dense(self.kernel_.phi(rows)) @ self._columns(self.coef_)
@@ -283,6 +281,7 @@ class KernelRidge(_RidgeBase):
             return self._fit_stream(X, y, sample_weight)
         if self.n_landmarks is not None or not isinstance(self.landmarks, str):
             return self._fit_held(X, y, sample_weight)
+        refuse_checkpoint(self)
         X, y, w = self._validated_training(X, y, sample_weight, multi_output=True, y_numeric=True)
         Y, scale = _targets(X, y)
         alpha = _checked_alpha(self.alpha, Y.shape[1])
@@ -321,6 +320,8 @@ class KernelRidge(_RidgeBase):
         return self._fit_landmarks(stream, 1.0, single=first.y.shape[1] == 1)
 
     def _fit_dask(self, X, y, sample_weight):
+        if y is None:
+            raise ValueError("rows from Dask need targets: fit(X, y)")
         if self.n_landmarks is None and isinstance(self.landmarks, str):
             raise ValueError("rows on a Dask cluster need n_landmarks, for example n_landmarks=2000")
         validate_data(self, heading(X), skip_check_array=True)
@@ -343,7 +344,7 @@ class KernelRidge(_RidgeBase):
     def _fit_landmarks(self, stream, scale, single, resolve_on=None, mean=0.0):
         tol = self.tol or _LANDMARK_TOL
         alpha = _checked_alpha(self.alpha, next(iter(stream.blocks(streams.LOOK))).y.shape[1])
-        fit = LandmarkFit(self, stream, resolve_on, tol)
+        fit = RidgeFit(self, stream, resolve_on, tol)
         centres, K = fit.centres, fit.centres.gram
         logger.info("KernelRidge: %s", landmark_plan(centres, self.memory, thread_count()))
         self.kernel_ = K.kernel
@@ -352,7 +353,7 @@ class KernelRidge(_RidgeBase):
             sweeps_over(stream, K), centres.dense(), centres.sample_gram(), centres.weight, alpha, self.fit_intercept,
             rtol=tol, max_iter=self.max_iter or _LANDMARK_ITERATIONS, callback=fit.told, state=fit.state,
         )  # fmt: skip
-        fit.ended(solution.state)
+        fit.save(solution.state, now=True)
         self.X_fit_, self._gram, self._fit = centres.rows, K, None
         self.landmarks_, self.landmark_error_ = centres.index, centres.error
         coefficients = solution.coefficients.astype(K.dtype)

@@ -1,7 +1,7 @@
 """Solvers on a Gram: they know matrices and records, not estimators."""
 
 from mercer.solvers.falkon import LandmarkSolution, LandmarkState, Moments, Sweeps, solve_landmarks
-from mercer.solvers.logistic import LogisticSolution, LogisticSweeps, solve_logistic
+from mercer.solvers.logistic import LogisticSolution, LogisticState, LogisticSweeps, solve_logistic
 from mercer.solvers.perceptron import (
     DualScores,
     PerceptronSolution,
@@ -35,6 +35,7 @@ __all__ = [
     "LandmarkSolution",
     "LandmarkState",
     "LogisticSolution",
+    "LogisticState",
     "LogisticSweeps",
     "Machine",
     "Moments",

@@ -11,7 +11,7 @@ Marteau-Ferey, Bach & Rudi (2019), Globally convergent Newton methods for ill-co
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +20,16 @@ from scipy.special import expit, softmax
 from mercer.linalg import Factor, Status, safe_cholesky
 from mercer.linalg.inplace import subtract_square
 
-__all__ = ["LogisticSolution", "LogisticSweeps", "Whitened", "curvature", "probabilities", "slopes", "solve_logistic"]
+__all__ = [
+    "LogisticSolution",
+    "LogisticState",
+    "LogisticSweeps",
+    "Whitened",
+    "curvature",
+    "probabilities",
+    "slopes",
+    "solve_logistic",
+]
 
 _ROWS = 2048  # of the sample at a time
 _DECREASE, _HALVINGS = 1e-4, 40  # Armijo's part of the predicted decrease, and how often a step is halved for it
@@ -70,6 +79,34 @@ class LogisticSolution:
     iterations: int
     passes: int
     jitter: float
+    state: "LogisticState"
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticState:
+    """What resumes a fit after a Newton step, bit-identically.
+
+    U, value, gradient: the point reached; first: norm of the gradient at 0; goal: that to reach; anchor: coefficients at which
+    the preconditioner in use was made (None: there is none yet); stuck: steps without progress.
+    """
+
+    U: np.ndarray
+    value: float
+    gradient: np.ndarray
+    first: float
+    goal: float
+    iterations: int
+    stuck: int
+    passes: int
+    anchor: np.ndarray | None
+
+    @property
+    def size(self) -> float:
+        return float(np.linalg.norm(self.gradient))
+
+    @property
+    def certificate(self) -> float:
+        return self.size / self.first if self.first > 0 else 0.0
 
 
 def solve_logistic(
@@ -83,7 +120,8 @@ def solve_logistic(
     *,
     rtol: float = 1e-5,
     max_iter: int = 100,
-    callback: Callable[[int, float], object] | None = None,
+    callback: Callable[[LogisticState], object] | None = None,
+    state: LogisticState | None = None,
 ) -> LogisticSolution:
     """Solve for M landmarks until the gradient has fallen to `rtol` of what it is at 0.
 
@@ -91,24 +129,24 @@ def solve_logistic(
     preconditioners are built; sample_weight (s,): their weights, scaled so that they stand for all rows. outputs: 1 for two
     classes, else one for each class; coefficients and intercepts of several classes then sum to 0.
 
-    callback(passes, certificate) after each Newton step.
+    callback(state) after each Newton step; the state resumes bit-identically.
     """
     problem = _Problem(sweeps, known, sample, sample_weight, outputs, alpha, intercept)
-    point = problem.start()
-    size, iterations, stuck = point.size, 0, 0
-    goal = max(rtol * size, problem.rounding(point))
-    while point.size > goal and iterations < max_iter and stuck < _PATIENCE:
-        new = _search(problem, point, problem.newton_step(point, size, goal))
-        iterations += 1
-        stuck = 0 if _better(new, point) else stuck + 1
-        point = new
+    state = problem.start(rtol) if state is None else problem.resumed(state)
+    while state.size > state.goal and state.iterations < max_iter and state.stuck < _PATIENCE:
+        state = problem.stepped(state)
         if callback is not None:
-            callback(problem.passes, point.size / size)
-    stopped = Status.STAGNATED if stuck else Status.MAX_ITER
-    B = problem.coefficients(point.U)
+            callback(state)
+    return _solution(problem, state)
+
+
+def _solution(problem, state):
+    stopped = Status.STAGNATED if state.stuck else Status.MAX_ITER
+    reached = state.size <= state.goal
+    B = problem.coefficients(state.U)
     return LogisticSolution(
-        B[:-1], B[-1], point.value, Status.CONVERGED if point.size <= goal else stopped,
-        point.size / size if size > 0 else 0.0, iterations, problem.passes, known.jitter,
+        B[:-1], B[-1], state.value, Status.CONVERGED if reached else stopped, state.certificate, state.iterations, state.passes,
+        problem.known.jitter, state,
     )  # fmt: skip
 
 
@@ -166,14 +204,33 @@ class _Problem:
 
     def __init__(self, sweeps, known, sample, weight, outputs, alpha, intercept):
         self.sweeps, self.known, self.sample, self.weight = sweeps, known, sample, weight
-        self.intercept, self.passes, self.factors = intercept, 0, None
+        self.intercept, self.passes, self.factors, self.anchor = intercept, 0, None, None
         self.unit = float(np.sqrt(known.diagonal.mean())) or 1.0
         self.penalty = np.full(known.n + intercept, float(alpha))
         self.penalty[known.n :] = 0.0
         self.shape = (len(self.penalty), outputs)
 
-    def start(self):
-        return self.at(np.zeros(self.shape))
+    def start(self, rtol) -> LogisticState:
+        point = self.at(np.zeros(self.shape))
+        goal = max(rtol * point.size, self._rounding(point))
+        return LogisticState(point.U, point.value, point.gradient, point.size, goal, 0, 0, self.passes, None)
+
+    def resumed(self, state) -> LogisticState:
+        """Make ready what a state says was there."""
+        self.passes = state.passes
+        if state.anchor is not None:
+            self._precondition(state.anchor)
+        return state
+
+    def stepped(self, state) -> LogisticState:
+        """One Newton step on."""
+        point = _Point(state.U, state.value, state.gradient)
+        new = _search(self, point, self.newton_step(point, state.first, state.goal))
+        stuck = 0 if _better(new, point) else state.stuck + 1
+        return replace(
+            state, U=new.U, value=new.value, gradient=new.gradient, iterations=state.iterations + 1, stuck=stuck,
+            passes=self.passes, anchor=self.anchor,
+        )  # fmt: skip
 
     def at(self, U) -> _Point:
         self.passes += 1
@@ -181,7 +238,7 @@ class _Problem:
         penalised = self.penalty[:, None] * U
         return _Point(U, loss + 0.5 * float((penalised * U).sum()), self._back(G) + penalised)
 
-    def rounding(self, start) -> float:
+    def _rounding(self, start) -> float:
         """Norm of a gradient that is 0 but for rounding: of sums of slopes of at most w times a feature's length."""
         return 1e-15 * self.unit * start.value
 
@@ -209,11 +266,13 @@ class _Problem:
         if self.factors is not None:
             x, r = _conjugate_gradient(apply, self._preconditioned, x, r, tolerance, _AGED)
         if np.linalg.norm(r) > tolerance:
-            self.factors = [
-                safe_cholesky(C, shift=self.penalty, overwrite=True, warn=False) for C in self._curvatures(B)
-            ]
+            self._precondition(B)
             x, r = _conjugate_gradient(apply, self._preconditioned, x, r, tolerance, _INNER)
         return x
+
+    def _precondition(self, B):
+        self.factors, self.anchor = None, B  # let go of the old ones first: there is a matrix for each class
+        self.factors = [safe_cholesky(C, shift=self.penalty, overwrite=True, warn=False) for C in self._curvatures(B)]
 
     def _preconditioned(self, R):
         return _centred(np.column_stack([f.solve(R[:, c]) for c, f in enumerate(self.factors)]))
