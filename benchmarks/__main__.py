@@ -4,7 +4,18 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import dask, first_call, gram_composite, gram_rbf, landmarks, new_expression, ridge_fit, ridge_path, svm
+from benchmarks import (
+    dask,
+    first_call,
+    gram_composite,
+    gram_rbf,
+    landmarks,
+    low_rank,
+    new_expression,
+    ridge_fit,
+    ridge_path,
+    svm,
+)
 from benchmarks.harness import REGISTRY, RESULTS, run
 
 QUESTIONS = (
@@ -14,6 +25,7 @@ QUESTIONS = (
     ridge_path,
     svm,
     landmarks,
+    low_rank,
     dask,
     first_call,
     new_expression,

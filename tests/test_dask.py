@@ -515,6 +515,17 @@ def test_dataframes(client):
         fitted.predict(table[list("dcba")])
 
 
+def test_explain(client):
+    X = da.zeros((10**9, 10), chunks=(10**7, 10))
+    said = model(n_landmarks=2000).explain(X)
+    assert "dask: 2000 landmarks for 1000000000 rows" in said
+    assert said.endswith("X a Dask array; 2 threads")
+    X, y, _ = chunked(*labelled_rows(300))
+    assert "dask: 30 landmarks for 300 rows" in classifier().explain(X, y)
+    with pytest.raises(ValueError, match="does not know its number of rows"):
+        model().explain(without_sizes(X))
+
+
 # ------------------------------------------------------------------------------------------------ bad input
 X3, Y3, W3 = rows(300)
 

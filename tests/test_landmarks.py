@@ -195,7 +195,7 @@ def test_a_share_of_the_trace_chooses_how_many():
 
 
 def test_a_share_that_is_not_reached_is_said(monkeypatch):
-    monkeypatch.setattr(approx.centres, "_MOST", 5)
+    monkeypatch.setattr(approx.centres, "MOST_LANDMARKS", 5)
     X, y, _ = data()
     with pytest.warns(NumericalWarning, match=r"5 landmarks leave 0\.\d+ of the trace unexplained"):
         KernelRidge(0.1, kernel=RBF(1.0), n_landmarks=1e-6, random_state=0).fit(X, y)

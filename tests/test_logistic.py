@@ -515,6 +515,16 @@ def test_progress_is_told(capsys):
     assert capsys.readouterr().out.count("residual") == model.n_iter_
 
 
+def test_explain():
+    X, y, _ = data(3)
+    said = KernelLogistic(kernel=KERNEL).explain(X, y)
+    assert said.splitlines()[0] == "KernelLogistic(kernel=RBF(lengthscale=1.2))"
+    assert "exact: the Gram matrix fits the memory budget" in said
+    assert [line.split()[0] for line in said.splitlines()[3:]] == ["exact", "landmarks", "dask"]
+    assert "landmarks: 30 landmarks for 120 rows" in KernelLogistic(kernel=KERNEL, n_landmarks=30).explain(X, y)
+    assert "refused     kernel logistic" in KernelLogistic(kernel=KERNEL, memory="100kB").explain(X, y)
+
+
 def test_what_does_not_fit_is_refused_at_once():
     start = time.monotonic()
     with pytest.raises(MemoryBudgetError, match=r"logistic regression on 50000 rows .*n_landmarks=2000"):

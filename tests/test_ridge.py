@@ -536,6 +536,37 @@ def test_explain():
     assert "the Gram matrix is given" in KernelRidge(kernel="precomputed").explain(RBF()(X))
 
 
+def ways(said):
+    """Name of each way in an explanation, and what stands against it."""
+    lines = [line.split(None, 1) for line in said.splitlines()[3:]]
+    return dict(lines)
+
+
+def test_explain_tells_all_ways():
+    X, y = data(100)
+    said = ways(KernelRidge(kernel="rbf", memory="60kB").explain(X, y))
+    assert list(said) == ["primal", "exact", "cg", "landmarks", "dask"]
+    assert "no finite explicit features" in said["primal"]
+    assert said["exact"].startswith("96 kB, about")
+    assert said["exact"].endswith("more than the budget of 60 kB")
+    assert said["cg"].startswith("51.2 kB, about")
+    assert "n_landmarks=2000" in KernelRidge().explain(X)
+    few = KernelRidge(kernel="rbf", n_landmarks=20)
+    assert "landmarks: 20 landmarks for 100 rows" in few.explain(X)
+    assert "no cluster now" in few.explain(X)
+    assert "landmarks: 7 landmarks for 100 rows" in KernelRidge(kernel="rbf", landmarks=X[:7]).explain(X)
+    assert "landmarks: 100 landmarks" in KernelRidge(kernel="rbf", n_landmarks=0.1).explain(X)  # at most all rows
+
+
+def test_explain_tells_what_is_refused():
+    X = np.broadcast_to(np.float32(0), (10**6, 10))
+    said = KernelRidge(kernel=RBF(2.0), memory="1GB").explain(X)
+    assert "refused     kernel ridge with 1000000 rows" in said
+    assert "only if asked for" in ways(said)["cg"]
+    said = KernelRidge(kernel=RBF(2.0), memory="1GB", n_landmarks=10_000).explain(X)
+    assert "refused     kernel ridge on 10000 landmarks needs 4 GB" in said
+
+
 def test_the_plan_is_logged(caplog):
     X, y = data()
     with caplog.at_level(logging.INFO, logger="mercer"):

@@ -1,10 +1,11 @@
 """Approximations: landmarks, passes over rows, explicit feature maps."""
 
-from mercer.approx.centres import Centres, find_centres
+from mercer.approx.centres import MOST_LANDMARKS, Centres, find_centres
 from mercer.approx.cluster import (
     DaskLogisticSweeps,
     DaskRows,
     DaskSweeps,
+    cluster_threads,
     heading,
     is_dask,
     label_masses,
@@ -23,6 +24,7 @@ from mercer.approx.sweeps import LocalSweeps, cross_products
 __all__ = [
     "FOURIER_KINDS",
     "LANDMARKS",
+    "MOST_LANDMARKS",
     "SKETCH_KINDS",
     "Centres",
     "DaskLogisticSweeps",
@@ -40,6 +42,7 @@ __all__ = [
     "ProductSketch",
     "TensorSketch",
     "choose_landmarks",
+    "cluster_threads",
     "cross_products",
     "find_centres",
     "fourier_target",

@@ -12,10 +12,10 @@ from mercer.errors import NumericalWarning
 from mercer.gram import Gram, gram, prepared_gram
 from mercer.gram.plan import budget, require
 
-__all__ = ["Centres", "find_centres"]
+__all__ = ["MOST_LANDMARKS", "Centres", "find_centres"]
 
 _CANDIDATES, _PER_LANDMARK = 20_000, 10  # rows among which landmarks are chosen: at least so many, and so many for each
-_MOST = 4000  # landmarks where a tolerance says how many
+MOST_LANDMARKS = 4000  # landmarks where a tolerance says how many
 _SAMPLE = (
     4,
     20,
@@ -69,7 +69,7 @@ def find_centres(
     own = None if isinstance(method, str) else _own_rows(kernel, method)
     if own is not None:
         count = validate.n_rows(own)
-    tol, most = (float(count), _MOST) if isinstance(count, float) and count < 1 else (tol, int(count))
+    tol, most = (float(count), MOST_LANDMARKS) if isinstance(count, float) and count < 1 else (tol, int(count))
     seen = streams.look(stream, max(_CANDIDATES, _SAMPLE[1] * most), rng)
     kernel = kernel._resolved(*(resolve_on or (seen.sample.X, seen.sample.w)))
     options = {"engine": engine, "memory": memory, "validated": True}

@@ -7,6 +7,7 @@ hold can be made again from the graph it came from. A pass that stands still end
 
 import logging
 import math
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ __all__ = [
     "DaskLogisticSweeps",
     "DaskRows",
     "DaskSweeps",
+    "cluster_threads",
     "heading",
     "is_dask",
     "label_masses",
@@ -179,6 +181,15 @@ def label_masses(stream) -> dict[float, float]:
     return dict(sorted(total.items()))
 
 
+def cluster_threads() -> int:
+    """Threads of the workers of the current client's cluster; 0 without one."""
+    client = _client()
+    if client is None:
+        return 0
+    with _explained(client):
+        return sum(w["nthreads"] for w in _workers(client, _limit()).values())
+
+
 def lazy_rows(function: Callable, X, sample):
     """function(rows) of the rows of a Dask array or dataframe, chunk by chunk when it is computed: a Dask array.
 
@@ -307,10 +318,8 @@ def _step(n):
     client = _client()
     if client is None or n > _TASKS * GROUP:
         return READ
-    with _explained(client):
-        threads = sum(w["nthreads"] for w in _workers(client, _limit()).values())
-    groups = READ // GROUP
-    while groups > 1 and n < _EACH * max(threads, 1) * groups * GROUP:
+    groups, threads = READ // GROUP, max(cluster_threads(), 1)
+    while groups > 1 and n < _EACH * threads * groups * GROUP:
         groups //= 2
     return groups * GROUP
 
@@ -364,6 +373,8 @@ def _sent(centres):
 # ------------------------------------------------------------------------------------------------ waiting
 def _client():
     """The client of the moment, or None."""
+    if "distributed" not in sys.modules:  # whoever has a client has imported it; that takes half a second
+        return None
     try:
         from distributed import get_client
 

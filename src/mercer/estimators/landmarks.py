@@ -1,5 +1,6 @@
 """What estimators on landmarks share: parameters, checkpoints that a later fit goes on from, and progress."""
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -10,13 +11,15 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
-from mercer import persist, streams
-from mercer.approx import LANDMARKS, Centres, find_centres
+from mercer import persist, streams, validate
+from mercer.approx import LANDMARKS, MOST_LANDMARKS, Centres, find_centres
 from mercer.errors import ModelFileError
+from mercer.estimators.plan import USUAL_LANDMARKS, Problem
 from mercer.kernels.digest import digest
 from mercer.linalg import CGState
 from mercer.random import generator
 from mercer.solvers import LandmarkState, LogisticState, Moments
+from mercer.threads import thread_count
 
 __all__ = [
     "LANDMARK_CONSTRAINTS",
@@ -28,6 +31,8 @@ __all__ = [
     "fit_identity",
     "fresh_seed",
     "landmark_centres",
+    "on_landmarks",
+    "problem_of",
     "refuse_checkpoint",
 ]
 
@@ -177,6 +182,30 @@ class LogisticFit(LandmarkFit):
 
     def _progress(self, state):
         return state.passes, state.certificate
+
+
+def problem_of(estimator, rows, outputs: int, features: float = math.inf) -> Problem:
+    """What the plan of an estimator depends on, for rows in memory or on a Dask cluster."""
+    n, d = rows.shape if getattr(rows, "ndim", 1) == 2 else (validate.n_rows(rows), 1)
+    if n != n:
+        raise ValueError("the Dask array does not know its number of rows; X.compute_chunk_sizes() counts them")
+    dtype = np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64)
+    landmarks = _planned(estimator, int(n))
+    return Problem(int(n), int(d), dtype, features, outputs, landmarks, estimator.memory, thread_count())
+
+
+def _planned(estimator, n) -> int:
+    """Landmarks that an estimator asks for, as far as that is known beforehand."""
+    if not isinstance(estimator.landmarks, str):
+        return validate.n_rows(estimator.landmarks)
+    if estimator.n_landmarks is None:
+        return USUAL_LANDMARKS
+    return min(MOST_LANDMARKS, n) if estimator.n_landmarks < 1 else int(estimator.n_landmarks)
+
+
+def on_landmarks(estimator) -> bool:
+    """Whether a fit is to use landmarks."""
+    return estimator.n_landmarks is not None or not isinstance(estimator.landmarks, str)
 
 
 def refuse_checkpoint(estimator):

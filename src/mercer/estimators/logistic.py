@@ -16,6 +16,7 @@ from mercer.approx import (
     DaskRows,
     HeldLogisticSweeps,
     Labelled,
+    cluster_threads,
     heading,
     is_dask,
     label_masses,
@@ -24,12 +25,18 @@ from mercer.approx import (
 from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
 from mercer.estimators.expansion import Expansion
-from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, LogisticFit, Reporter, refuse_checkpoint
-from mercer.estimators.plan import MethodPlan
+from mercer.estimators.landmarks import (
+    LANDMARK_CONSTRAINTS,
+    LogisticFit,
+    Reporter,
+    on_landmarks,
+    problem_of,
+    refuse_checkpoint,
+)
+from mercer.estimators.plan import MethodPlan, exact_plan, explanation, landmark_plan, logistic_ways
 from mercer.estimators.svm import _class_weights, _labels
 from mercer.gram import GivenGram, gram, prepared_gram
-from mercer.gram.plan import budget, require
-from mercer.linalg import Factor, Status, check_symmetric, rpcholesky, safe_cholesky, seconds_for_cholesky
+from mercer.linalg import Factor, Status, check_symmetric, rpcholesky, safe_cholesky
 from mercer.registry import register_estimator
 from mercer.solvers import solve_logistic
 from mercer.solvers.logistic import Whitened
@@ -42,7 +49,6 @@ _ADVICE = {
     Status.MAX_ITER: "raise max_iter or alpha, or scale the columns of X",
     Status.STAGNATED: "rounding allows no more; raise tol, or use fewer landmarks, a shorter lengthscale or a larger alpha",
 }
-_STEPS, _MATRICES = 10, 4  # Newton steps that are usually enough; matrices besides the preconditioner of each class
 
 
 @register_estimator
@@ -144,16 +150,12 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
             return self._fit_stream(X, y, sample_weight)
         rows, codes, w, index = self._canonical(X, y, sample_weight)
         share = w * self.class_weight_[codes]
-        if not self._on_landmarks:
+        if not on_landmarks(self):
             return self._fit_all(rows, codes, w, share, index)
         if self._precomputed:
             raise ValueError('landmarks need rows: kernel="precomputed" is solved on all rows, with n_landmarks=None')
         held = streams.Held(rows, codes[:, None].astype(np.float64), share)
         return self._fit_landmarks(held, (rows, w), index)
-
-    @property
-    def _on_landmarks(self):
-        return self.n_landmarks is not None or not isinstance(self.landmarks, str)
 
     @property
     def _outputs(self):
@@ -180,7 +182,7 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
         """In all directions that the Gram of the rows has: a factor of full numerical rank, which equal rows do not spoil."""
         refuse_checkpoint(self)
         n = len(codes)
-        self._check_plan(n, n, f"kernel logistic regression on {n} rows")
+        logger.info("KernelLogistic: %s", self._plan(problem_of(self, rows, self._outputs)))
         K = self._training_gram(_double(rows), w)
         fixed = self._definite(K)
         dense = K.dense() if fixed is None else fixed.matrix
@@ -211,7 +213,7 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
     def _fit_stream(self, stream, y, sample_weight):
         if y is not None or sample_weight is not None:
             raise ValueError("a stream holds its labels and weights: fit(stream), without y and sample_weight")
-        if not self._on_landmarks:
+        if not on_landmarks(self):
             raise ValueError("rows that come as a stream need n_landmarks, for example n_landmarks=2000")
         self.n_features_in_ = next(iter(stream.blocks(streams.LOOK))).X.shape[1]
         return self._fit_labelled(stream)
@@ -219,7 +221,7 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
     def _fit_dask(self, X, y, sample_weight):
         if y is None:
             raise ValueError("rows from Dask need labels: fit(X, y)")
-        if not self._on_landmarks:
+        if not on_landmarks(self):
             raise ValueError("rows on a Dask cluster need n_landmarks, for example n_landmarks=2000")
         validate_data(self, heading(X), skip_check_array=True)
         return self._fit_labelled(DaskRows(X, y, sample_weight))
@@ -240,8 +242,8 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
     def _fit_landmarks(self, stream, resolve_on=None, index=None):
         fit = LogisticFit(self, stream, resolve_on, self.tol)
         centres = fit.centres
-        M = validate.n_rows(centres.rows)
-        self._check_plan(centres.n, M, f"kernel logistic regression on {M} landmarks")
+        p = replace(problem_of(self, centres.rows, self._outputs), n=centres.n, landmarks=len(centres.gram))
+        logger.info("KernelLogistic: %s", self._plan(p, isinstance(getattr(stream, "stream", None), DaskRows)))
         self.kernel_ = centres.gram.kernel
         self._definite(centres.gram)
         known = safe_cholesky(centres.dense(), overwrite=True)
@@ -260,17 +262,19 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
             max_iter=self.max_iter, callback=callback, state=state,
         )  # fmt: skip
 
-    def _check_plan(self, n, M, what):
-        """Refuse what does not fit: some matrices of the landmarks, and one for each class."""
-        needed, limit = 8 * M * M * (_MATRICES + self._outputs), budget(self.memory)
-        seconds = _STEPS * self._outputs * (seconds_for_cholesky(M) * (1 + 3 * min(n / M, 4)))
-        plan = MethodPlan("landmarks" if M < n else "exact", what, needed, seconds, limit)
-        logger.info("KernelLogistic: %s", plan)
-        remedies = [
-            "use landmarks, n_landmarks=2000" if M == n else "use fewer landmarks",
-            'raise the budget, for example memory="64GB"',
-        ]
-        require(needed, limit, what, remedies, seconds)
+    def explain(self, X, y) -> str:
+        """What fit would do with these data, and what each way to do it would take: bytes, seconds, what stands against it."""
+        rows = X if self._precomputed or is_dask(X) else self._kernel().validated(X)
+        classes = len(label_masses(DaskRows(X, y)) if is_dask(X) else np.unique(y))
+        p = replace(problem_of(self, rows, 1 if classes == 2 else classes), cluster=cluster_threads())
+        return explanation(self, lambda: self._plan(p, is_dask(X)), logistic_ways(p))
+
+    def _plan(self, p, on_cluster=False) -> MethodPlan:
+        """Refuses what does not fit."""
+        ways = logistic_ways(p)
+        if on_cluster or on_landmarks(self):
+            return landmark_plan(p, ways, "kernel logistic regression", on_cluster)
+        return exact_plan(p, ways, f"kernel logistic regression on {p.n} rows")
 
     def _store(self, solution, landmarks, error):
         coefficients = solution.coefficients

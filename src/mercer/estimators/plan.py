@@ -1,19 +1,81 @@
-"""The planner's upper half: which method an estimator uses, with predicted bytes and seconds."""
+"""The planner's upper half: the ways to solve a problem, with predicted bytes and seconds, and which of them is taken."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from mercer.errors import MemoryBudgetError
 from mercer.gram.plan import budget, entry_seconds, human_bytes, human_seconds, require
 from mercer.linalg import seconds_for_cholesky
 
-__all__ = ["MethodPlan", "cg_rank", "landmark_plan", "path_plan", "ridge_plan"]
+__all__ = [
+    "USUAL_LANDMARKS",
+    "MethodPlan",
+    "Problem",
+    "Way",
+    "cg_rank",
+    "exact_plan",
+    "explanation",
+    "landmark_plan",
+    "logistic_ways",
+    "path_plan",
+    "ridge_plan",
+    "ridge_ways",
+]
 
+USUAL_LANDMARKS = 2000  # of which tables speak where none are asked for
 _SWEEPS = 100  # what conjugate gradients usually need, with a factor of low rank to help them
 _PATH_MATRICES = 1.8  # of float64
 _LANDMARK_SWEEPS, _LANDMARK_MATRICES = 20, 5
+_LOGISTIC_SWEEPS, _LOGISTIC_STEPS = 60, 10  # passes over the rows, and Newton steps
+#: A pass takes so much of the time of a Gram that is kept, as it writes none, and so many seconds for each entry and target.
+_UNKEPT, _PRODUCTS = 0.6, 0.1e-9
 _PATIENCE = 3600.0  # seconds that solver="auto" spends on iterations before it asks
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What plans depend on.
+
+    features: number of explicit features of the kernel, infinite where it has none; outputs: functions to learn; landmarks:
+    their number; cluster: threads of a Dask cluster.
+    """
+
+    n: int
+    d: int
+    dtype: np.dtype
+    features: float = math.inf
+    outputs: int = 1
+    landmarks: int = USUAL_LANDMARKS
+    memory: str | float | None = None
+    threads: int = 1
+    cluster: int = 0
+
+    @property
+    def limit(self) -> int:
+        return budget(self.memory)
+
+    @property
+    def sweep(self) -> float:
+        """Seconds for all pairs of rows."""
+        return entry_seconds(self.d, self.dtype) * self.n * self.n / max(self.threads, 1)
+
+    @property
+    def passage(self) -> float:
+        """Seconds for one pass over the rows with the landmarks."""
+        entry = _UNKEPT * entry_seconds(self.d, self.dtype) + _PRODUCTS * self.outputs
+        return entry * self.n * self.landmarks / max(self.threads, 1)
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to solve a problem: what it takes, and what stands against it ("" for nothing)."""
+
+    bytes: float
+    seconds: float
+    against: str = ""
 
 
 @dataclass(frozen=True)
@@ -33,38 +95,60 @@ class MethodPlan:
         )
 
 
-def ridge_plan(n, d, dtype, solver, feature_dim, memory=None, threads=1, precomputed=False) -> MethodPlan:
+def explanation(estimator, plan: Callable[[], MethodPlan], ways: dict[str, Way]) -> str:
+    """What an estimator would do or refuse to do, and all ways that there are with what stands against them."""
+    try:
+        said = str(plan())
+    except MemoryBudgetError as error:
+        said = f"refused     {error}"
+    lines = [f"{name:<12}{_takes(way):<28} {way.against}".rstrip() for name, way in ways.items()]
+    return "\n".join([f"{type(estimator).__name__}(kernel={estimator.kernel!r})", said, *lines])
+
+
+def _takes(way):
+    return f"{human_bytes(way.bytes)}, about {human_seconds(way.seconds)}" if math.isfinite(way.bytes) else "-"
+
+
+# ------------------------------------------------------------------------------------------------ ridge regression
+def ridge_ways(p: Problem) -> dict[str, Way]:
+    """All ways to do ridge regression."""
+    narrow = math.isfinite(p.features)
+    primal = 8 * (2 * p.n * p.features + 2 * p.features**2) if narrow else math.inf
+    seconds = 2.0 * p.n * p.features**2 / 3e10 + seconds_for_cholesky(int(p.features)) if narrow else math.inf
+    exact = 1.2 * p.dtype.itemsize * p.n * p.n
+    return {
+        "primal": Way(primal, seconds, _against(primal, p) if narrow else "the kernel has no finite explicit features"),
+        "exact": Way(exact, p.sweep + seconds_for_cholesky(p.n), _against(exact, p)),
+        "cg": Way(
+            64 * p.n * 8 + cg_rank(p.n, p.dtype, p.limit) * p.n * p.dtype.itemsize, p.sweep * _SWEEPS, _too_long(p)
+        ),
+        **_on_landmarks(p, _LANDMARK_MATRICES, _LANDMARK_SWEEPS * p.passage + 4 * seconds_for_cholesky(p.landmarks)),
+    }
+
+
+def ridge_plan(p: Problem, solver: str, precomputed=False) -> MethodPlan:
     """Exact, conjugate gradients or primal; refuses what does not fit, in no time."""
-    limit = budget(memory)
-    dtype = np.dtype(dtype)
-    sweep = entry_seconds(d, dtype) * n * n / max(threads, 1)
-    exact = MethodPlan("exact", "", int(1.2 * dtype.itemsize * n * n), sweep + seconds_for_cholesky(n), limit)
-    primal_bytes = 8 * (2 * n * feature_dim + 2 * feature_dim**2) if math.isfinite(feature_dim) else math.inf
-    if solver == "primal":
-        if not math.isfinite(feature_dim):
-            raise ValueError('solver="primal" needs a kernel with a finite explicit feature map (k.feature_dim)')
-        require(primal_bytes, limit, f"the primal problem with {feature_dim} features", ['use solver="exact"'])
-        return _named(exact, "primal", "as asked", int(primal_bytes), _primal_seconds(n, feature_dim))
-    if solver == "exact" or precomputed:
-        require(exact.bytes, limit, _what(n), _remedies(n, sweep), sweep)
-        return _named(exact, "exact", "as asked" if solver == "exact" else "the Gram matrix is given")
-    cg_bytes = 64 * n * 8 + cg_rank(n, dtype, limit) * n * dtype.itemsize
-    if solver == "cg":
-        return _named(exact, "cg", "as asked", cg_bytes, sweep * _SWEEPS)
-    if feature_dim <= n / 2 and primal_bytes <= limit:
-        return _named(
-            exact,
-            "primal",
-            f"{feature_dim} explicit features for {n} rows",
-            int(primal_bytes),
-            _primal_seconds(n, feature_dim),
-        )
-    if exact.bytes <= limit:
-        return _named(exact, "exact", "the Gram matrix fits the memory budget")
-    if sweep * _SWEEPS <= _PATIENCE:
-        return _named(exact, "cg", f"the Gram matrix needs {human_bytes(exact.bytes)}", cg_bytes, sweep * _SWEEPS)
-    require(exact.bytes, limit, _what(n), _remedies(n, sweep), sweep)
-    raise AssertionError("unreachable")
+    ways = ridge_ways(p)
+    method, reason = _ridge_method(p, solver, ways, precomputed)
+    if method == "primal":
+        require(ways["primal"].bytes, p.limit, f"the primal problem with {p.features} features", ['use solver="exact"'])
+    if method == "exact":
+        require(ways["exact"].bytes, p.limit, _what(p.n), _remedies(p), p.sweep)
+    return _chosen(method, reason, ways, p)
+
+
+def _ridge_method(p, solver, ways, precomputed):
+    if solver == "primal" and not math.isfinite(p.features):
+        raise ValueError('solver="primal" needs a kernel with a finite explicit feature map (k.feature_dim)')
+    if solver != "auto" and not (precomputed and solver != "exact"):
+        return solver, "as asked"
+    if precomputed:
+        return "exact", "the Gram matrix is given"
+    if p.features <= p.n / 2 and not ways["primal"].against:
+        return "primal", f"{p.features} explicit features for {p.n} rows"
+    if ways["exact"].against and not ways["cg"].against:
+        return "cg", f"the Gram matrix needs {human_bytes(ways['exact'].bytes)}"
+    return "exact", "the Gram matrix fits the memory budget"  # or is refused, with remedies
 
 
 def cg_rank(n, dtype, limit) -> int:
@@ -73,57 +157,88 @@ def cg_rank(n, dtype, limit) -> int:
     return rank if n > 1000 and rank >= 10 else 0
 
 
-def landmark_plan(centres, memory=None, threads=1) -> MethodPlan:
-    """Conjugate gradients on landmarks: a few M x M matrices, and tiles."""
-    M, limit, dtype = len(centres.gram), budget(memory), centres.gram.dtype
-    width = centres.rows.shape[1] if getattr(centres.rows, "ndim", 1) == 2 else 1
-    sweep = (entry_seconds(width, dtype) + 4 * 0.1e-9) * centres.n * M / max(threads, 1)
-    seconds = _LANDMARK_SWEEPS * sweep + 4 * seconds_for_cholesky(M)
-    plan = MethodPlan(
-        "landmarks", f"{M} landmarks for {centres.n} rows", int(_LANDMARK_MATRICES * 8 * M * M), seconds, limit
-    )
-    remedies = ["use fewer landmarks", 'raise the budget, for example memory="64GB"']
-    require(plan.bytes, limit, f"kernel ridge on {M} landmarks", remedies, sweep)
-    return plan
-
-
 def path_plan(n, d, dtype, memory=None) -> MethodPlan:
     """All alphas at once: the Gram becomes the orthogonal factor of its band form, whose reflectors are half a matrix more."""
-    limit = budget(memory)
-    sweep = entry_seconds(d, np.dtype(dtype)) * n * n
-    seconds = sweep + 8 * seconds_for_cholesky(n)
-    plan = MethodPlan("path", "all alphas from one reduction", int(_PATH_MATRICES * 8 * n * n), seconds, limit)
+    p = Problem(n, d, np.dtype(dtype), memory=memory)
+    seconds = p.sweep + 8 * seconds_for_cholesky(n)
+    plan = MethodPlan("path", "all alphas from one reduction", int(_PATH_MATRICES * 8 * n * n), seconds, p.limit)
     remedies = [
         "fit on a sample of the rows",
         "use KernelRidge with a given alpha, on landmarks: n_landmarks=2000",
         'raise the budget, for example memory="64GB"',
     ]
-    require(plan.bytes, limit, f"leave-one-out of {n} rows", remedies, sweep)
+    require(plan.bytes, p.limit, f"leave-one-out of {n} rows", remedies, p.sweep)
     return plan
 
 
-def _named(plan, method, reason, n_bytes=None, seconds=None):
-    return MethodPlan(
-        method,
-        reason,
-        plan.bytes if n_bytes is None else n_bytes,
-        plan.seconds if seconds is None else seconds,
-        plan.budget,
-    )
+# ------------------------------------------------------------------------------------------------ logistic regression
+def logistic_ways(p: Problem) -> dict[str, Way]:
+    """All ways to do logistic regression: in each Newton step a factorisation for each function."""
+
+    def steps(M):
+        return _LOGISTIC_STEPS * p.outputs * seconds_for_cholesky(M) * (1 + 3 * min(p.n / M, 4))
+
+    exact = _logistic_bytes(p.n, p.outputs)
+    return {
+        "exact": Way(exact, p.sweep + steps(p.n), _against(exact, p)),
+        **_on_landmarks(p, _logistic_bytes(1, p.outputs) / 8, _LOGISTIC_SWEEPS * p.passage + steps(p.landmarks)),
+    }
 
 
-def _primal_seconds(n, q):
-    return 2.0 * n * q * q / 3e10 + seconds_for_cholesky(int(q))
+def exact_plan(p: Problem, ways: dict[str, Way], what: str) -> MethodPlan:
+    """On all rows, where a Gram matrix and what goes with it fit."""
+    remedies = ["use landmarks, n_landmarks=2000", 'raise the budget, for example memory="64GB"']
+    require(ways["exact"].bytes, p.limit, what, remedies, ways["exact"].seconds)
+    return _chosen("exact", "the Gram matrix fits the memory budget", ways, p)
+
+
+def _logistic_bytes(M, outputs):
+    """Some matrices of the landmarks, and one for each function."""
+    return 8 * M * M * (4 + outputs)
+
+
+# ------------------------------------------------------------------------------------------------ landmarks
+def landmark_plan(p: Problem, ways: dict[str, Way], what: str, on_cluster=False) -> MethodPlan:
+    """On landmarks: refuses more of them than fit, in no time."""
+    method = "dask" if on_cluster else "landmarks"
+    remedies = ["use fewer landmarks", 'raise the budget, for example memory="64GB"']
+    require(ways[method].bytes, p.limit, f"{what} on {p.landmarks} landmarks", remedies, p.passage)
+    return _chosen(method, f"{p.landmarks} landmarks for {p.n} rows", ways, p)
+
+
+def _on_landmarks(p, matrices, seconds):
+    """Here, and on a cluster."""
+    needed = 8 * matrices * p.landmarks**2
+    told = f"n_landmarks={p.landmarks}"
+    there = f"{told}, X a Dask array; " + (f"{p.cluster} threads" if p.cluster else "no cluster now")
+    return {
+        "landmarks": Way(needed, seconds, _against(needed, p) or told),
+        "dask": Way(needed, seconds * p.threads / (p.cluster or p.threads), _against(needed, p) or there),
+    }
+
+
+# ------------------------------------------------------------------------------------------------ inside
+def _chosen(method, reason, ways, p):
+    way = ways[method]
+    return MethodPlan(method, reason, int(way.bytes), way.seconds, p.limit)
+
+
+def _against(needed, p):
+    return "" if needed <= p.limit else f"more than the budget of {human_bytes(p.limit)}"
+
+
+def _too_long(p):
+    return "" if p.sweep * _SWEEPS <= _PATIENCE else f"more than {human_seconds(_PATIENCE)}: only if asked for"
 
 
 def _what(n):
     return f"kernel ridge with {n} rows (a {n} x {n} matrix)"
 
 
-def _remedies(n, sweep):
+def _remedies(p):
     return [
         "solve on landmarks, which takes little memory and time in proportion to the rows: n_landmarks=2000",
-        f'solver="cg" works tile by tile in little memory, at {human_seconds(sweep)} an iteration and some {_SWEEPS} iterations',
+        f'solver="cg" works tile by tile in little memory, {human_seconds(p.sweep)} for each of some {_SWEEPS} iterations',
         "a kernel with few explicit features (Linear, Polynomial) is solved in the primal",
         'raise the budget, for example memory="64GB"',
     ]

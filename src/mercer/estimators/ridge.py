@@ -14,12 +14,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import streams, validate
-from mercer.approx import DaskRows, heading, is_dask, sweeps_over
+from mercer.approx import DaskRows, cluster_threads, heading, is_dask, sweeps_over
 from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
-from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, RidgeFit, refuse_checkpoint
-from mercer.estimators.plan import MethodPlan, cg_rank, landmark_plan, ridge_plan
+from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, RidgeFit, on_landmarks, problem_of, refuse_checkpoint
+from mercer.estimators.plan import cg_rank, explanation, landmark_plan, ridge_plan, ridge_ways
 from mercer.gram import GivenGram, prepared_gram
 from mercer.gram.plan import budget
 from mercer.kernels import White
@@ -27,7 +27,6 @@ from mercer.linalg import Status, rpcholesky, safe_cholesky
 from mercer.random import generator
 from mercer.registry import register_estimator
 from mercer.solvers import leave_one_out, solve_landmarks, solve_ridge, solve_ridge_cg, solve_ridge_primal
-from mercer.threads import thread_count
 
 __all__ = ["KernelRidge"]
 
@@ -279,13 +278,13 @@ class KernelRidge(_RidgeBase):
             return self._fit_dask(X, y, sample_weight)
         if isinstance(X, streams.Stream):
             return self._fit_stream(X, y, sample_weight)
-        if self.n_landmarks is not None or not isinstance(self.landmarks, str):
+        if on_landmarks(self):
             return self._fit_held(X, y, sample_weight)
         refuse_checkpoint(self)
         X, y, w = self._validated_training(X, y, sample_weight, multi_output=True, y_numeric=True)
         Y, scale = _targets(X, y)
         alpha = _checked_alpha(self.alpha, Y.shape[1])
-        plan = self._plan(X, Y)
+        plan = ridge_plan(self._problem(X, Y.shape[1]), self.solver, self._precomputed)
         logger.info("KernelRidge: %s", plan)
         K = self._training_gram(X, w)
         fixed = None if plan.method == "primal" else self._definite(K)
@@ -313,7 +312,7 @@ class KernelRidge(_RidgeBase):
     def _fit_stream(self, stream, y, sample_weight):
         if y is not None or sample_weight is not None:
             raise ValueError("a stream holds its targets and weights: fit(stream), without y and sample_weight")
-        if self.n_landmarks is None and isinstance(self.landmarks, str):
+        if not on_landmarks(self):
             raise ValueError("rows that come as a stream need n_landmarks, for example n_landmarks=2000")
         first = next(iter(stream.blocks(streams.LOOK)))
         self.n_features_in_ = first.X.shape[1]
@@ -322,7 +321,7 @@ class KernelRidge(_RidgeBase):
     def _fit_dask(self, X, y, sample_weight):
         if y is None:
             raise ValueError("rows from Dask need targets: fit(X, y)")
-        if self.n_landmarks is None and isinstance(self.landmarks, str):
+        if not on_landmarks(self):
             raise ValueError("rows on a Dask cluster need n_landmarks, for example n_landmarks=2000")
         validate_data(self, heading(X), skip_check_array=True)
         return self._fit_stream(DaskRows(X, y, sample_weight), None, None)
@@ -346,7 +345,8 @@ class KernelRidge(_RidgeBase):
         alpha = _checked_alpha(self.alpha, next(iter(stream.blocks(streams.LOOK))).y.shape[1])
         fit = RidgeFit(self, stream, resolve_on, tol)
         centres, K = fit.centres, fit.centres.gram
-        logger.info("KernelRidge: %s", landmark_plan(centres, self.memory, thread_count()))
+        p = replace(self._problem(centres.rows, len(np.atleast_1d(alpha))), n=centres.n, landmarks=len(K))
+        logger.info("KernelRidge: %s", landmark_plan(p, ridge_ways(p), "kernel ridge", isinstance(stream, DaskRows)))
         self.kernel_ = K.kernel
         self._definite(K)
         solution = solve_landmarks(
@@ -362,18 +362,23 @@ class KernelRidge(_RidgeBase):
         return self
 
     def explain(self, X, y=None) -> str:
-        """What fit would do with these data: method, reason, bytes and seconds."""
-        kernel = None if self._precomputed else self._kernel()
-        rows = X if kernel is None else kernel.validated(X)
-        targets = np.zeros((validate.n_rows(rows), 1)) if y is None else self._columns(np.asarray(y))
-        return f"KernelRidge(kernel={self.kernel!r})\n{self._plan(rows, targets)}"
+        """What fit would do with these data, and what each way to do it would take: bytes, seconds, what stands against it."""
+        rows = X if self._precomputed or is_dask(X) else self._kernel().validated(X)
+        p, there = self._problem(rows, 1 if y is None or np.ndim(y) == 1 else y.shape[1]), is_dask(X)
+        p = replace(p, cluster=cluster_threads())
+        ways = ridge_ways(p)
 
-    def _plan(self, X, Y) -> MethodPlan:
-        n = validate.n_rows(X)
-        d = X.shape[1] if getattr(X, "ndim", 1) == 2 else 1
-        dim = math.inf if self._precomputed else _primal_width(self._kernel(), d, self.alpha)
-        dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
-        return ridge_plan(n, d, dtype, self.solver, dim, self.memory, thread_count(), self._precomputed)
+        def plan():
+            if there or on_landmarks(self):
+                return landmark_plan(p, ways, "kernel ridge", there)
+            return ridge_plan(p, self.solver, self._precomputed)
+
+        return explanation(self, plan, ways)
+
+    def _problem(self, rows, outputs):
+        d = rows.shape[1] if getattr(rows, "ndim", 1) == 2 else 1
+        features = math.inf if self._precomputed else _primal_width(self._kernel(), d, self.alpha)
+        return problem_of(self, rows, outputs, features)
 
 
 def _preconditioner(K, memory, random_state):
