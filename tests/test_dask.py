@@ -19,7 +19,7 @@ from sklearn.base import clone
 from mercer import KernelLogistic, KernelRidge, Nystroem, PolynomialSketch, RandomFourierFeatures, streams
 from mercer.approx import Labelled
 from mercer.approx import cluster as engine
-from mercer.errors import ClusterError, StreamError
+from mercer.errors import ClusterError, NumericalWarning, StreamError
 from mercer.estimators import landmarks
 from mercer.kernels import RBF
 
@@ -476,6 +476,12 @@ def test_a_model_holds_no_client(client, alone):
     while client.futures:  # nothing of the fit is left on the workers
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_workers_with_another_version_are_told_of(client, monkeypatch):
+    monkeypatch.setattr(engine, "__version__", "99.0")
+    with pytest.warns(NumericalWarning, match=r"have mercer .*, the client has 99\.0: .* install the same version"):
+        model().fit(*chunked(*rows(300)))
 
 
 def test_two_clients_at_once(client, local_cluster, alone):

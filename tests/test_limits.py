@@ -71,6 +71,38 @@ def test_a_million_rows_under_an_address_space_limit(name):
     assert out.split() == ["refused", "True", "True", "True"]
 
 
+@linux
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model",
+    [
+        "KernelRidge(1.0, kernel=RBF(3.0), n_landmarks=500, random_state=0)",
+        "KernelLogistic(1.0, kernel=RBF(3.0), n_landmarks=200, random_state=0, tol=1e-3)",
+        "Nystroem(RBF(3.0), n_components=500, random_state=0)",
+        "RandomFourierFeatures(RBF(3.0), n_components=500, random_state=0)",
+        "PolynomialSketch(2, n_components=100, random_state=0)",
+    ],
+)
+def test_a_million_rows_are_fitted_under_an_address_space_limit(model):
+    out = run(
+        f"""
+        import resource
+        import numpy as np
+        from mercer import *
+        from mercer.kernels import RBF
+
+        resource.setrlimit(resource.RLIMIT_AS, (2 * 10**9, 2 * 10**9))
+        X = np.random.default_rng(0).standard_normal(({ROWS}, 10))
+        model = {model}.fit(X, (X[:, 0] > 0).astype(float))
+        few = model.predict(X[:1000]) if hasattr(model, "predict") else model.transform(X[:1000])
+        print(np.isfinite(few).all(), len(few))
+        """,
+        timeout=400,
+        NUMBA_NUM_THREADS="2",
+    )
+    assert out.split() == ["True", "1000"]
+
+
 def test_a_linear_kernel_of_many_rows_is_solved():
     X = np.random.default_rng(0).random((200_000, 10))
     model = KernelRidge(memory="100MB").fit(X, X @ np.arange(10.0))
@@ -134,6 +166,34 @@ def test_memory_of_a_path_is_what_was_planned():
     from mercer.estimators.plan import path_plan
 
     assert 8 * n * n <= float(out) <= 1.2 * path_plan(n, 4, np.float64).bytes + CONSTANT
+
+
+@linux
+@pytest.mark.slow
+@pytest.mark.parametrize("landmarks", ["uniform", "rpcholesky"])
+@pytest.mark.parametrize("name", ["KernelRidge", "KernelLogistic"])
+def test_memory_of_landmarks_is_what_was_planned(name, landmarks, tmp_path):
+    """Rows of a stream are not held, so that what the plan says is all there is, but for some blocks of rows."""
+    out = run(
+        MEASURED
+        + f"""
+    from mercer import {name}, streams
+
+    X = np.random.default_rng(0).standard_normal((200_000, 10))
+    np.save(r"{tmp_path}/X.npy", X)
+    np.save(r"{tmp_path}/y.npy", (X[:, 0] > 0).astype(float))
+    stream = streams.from_npy(r"{tmp_path}/X.npy", r"{tmp_path}/y.npy")
+    model = {name}(1.0, kernel=RBF(3.0), n_landmarks=1500, landmarks="{landmarks}", random_state=0)
+    said = model.explain(X[:2].repeat(100_000, axis=0), np.arange(200_000) % 2).splitlines()[2]
+    del X
+    {name}(1.0, kernel=RBF(3.0), n_landmarks=20, random_state=0).fit(stream)
+    taken = measured(lambda: model.fit(stream))
+    print(said.split()[1], taken / 1e6)
+    """,
+        timeout=300,
+    )
+    planned, taken = map(float, out.split())
+    assert 0.4 * planned < taken < 1.2 * planned + CONSTANT / 1e6
 
 
 @linux

@@ -1,6 +1,6 @@
 """Approximations: landmarks, passes over rows, explicit feature maps."""
 
-from mercer.approx.centres import MOST_LANDMARKS, Centres, find_centres
+from mercer.approx.centres import MOST_LANDMARKS, Centres, choosing_bytes, find_centres
 from mercer.approx.cluster import (
     DaskLogisticSweeps,
     DaskRows,
@@ -42,6 +42,7 @@ __all__ = [
     "ProductSketch",
     "TensorSketch",
     "choose_landmarks",
+    "choosing_bytes",
     "cluster_threads",
     "cross_products",
     "find_centres",

@@ -12,7 +12,7 @@ from mercer.errors import NumericalWarning
 from mercer.gram import Gram, gram, prepared_gram
 from mercer.gram.plan import budget, require
 
-__all__ = ["MOST_LANDMARKS", "Centres", "find_centres"]
+__all__ = ["MOST_LANDMARKS", "Centres", "choosing_bytes", "find_centres"]
 
 _CANDIDATES, _PER_LANDMARK = 20_000, 10  # rows among which landmarks are chosen: at least so many, and so many for each
 MOST_LANDMARKS = 4000  # landmarks where a tolerance says how many
@@ -85,14 +85,21 @@ def find_centres(
     return Centres(gram(kernel, rows, **options), index, error, seen.n, sample, weight)
 
 
+def choosing_bytes(method, most, n, dtype) -> int:
+    """Memory for choosing at most `most` landmarks among n rows: "rpcholesky" makes a factor of all candidates."""
+    if method != "rpcholesky":
+        return 0
+    m = min(n, max(_CANDIDATES, _PER_LANDMARK * most))
+    return np.dtype(dtype).itemsize * m * min(most, m) + 8 * most**2
+
+
 def _candidates(seen, most, method, tol, memory):
     """Rows among which landmarks are chosen."""
     found = _spread(len(seen.index), _CANDIDATES if tol else max(_CANDIDATES, _PER_LANDMARK * most))
-    allowed = budget(memory)
-    if method == "rpcholesky":  # which makes a factor of all of them
-        remedies = ['landmarks="uniform"', "fewer landmarks", 'a larger budget, for example memory="64GB"']
-        what = f"choosing {most} landmarks among {len(found)} rows"
-        require(8 * len(found) * min(most, len(found)), allowed, what, remedies)
+    remedies = ['landmarks="uniform"', "fewer landmarks", 'a larger budget, for example memory="64GB"']
+    dtype = np.float32 if getattr(seen.sample.X, "dtype", None) == np.float32 else np.float64
+    needed = choosing_bytes(method, most, len(found), dtype)
+    require(needed, budget(memory), f"choosing {most} landmarks among {len(found)} rows", remedies)
     return found
 
 

@@ -9,6 +9,7 @@ import logging
 import math
 import sys
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -19,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer._version import __version__
 from mercer.approx.logistic_sweeps import Labelled, LocalLogisticSweeps, group_masses, merged_masses
 from mercer.approx.sweeps import GROUP, READ, LocalSweeps, added
-from mercer.errors import ClusterError, StreamError
+from mercer.errors import ClusterError, NumericalWarning, StreamError
 from mercer.gram import Gram, gram
 from mercer.solvers import LogisticSweeps, Moments, Sweeps
 from mercer.streams import Block, Held, Look, Stream, mark
@@ -72,6 +74,7 @@ class DaskRows(Stream):
         named = {"X": X, "y": y, "sample_weight": sample_weight}
         arrays = _with_sizes({name: _array(a, name) for name, a in named.items() if a is not None})
         self.n = _common_length(arrays)
+        _compare_versions()
         self.step = _step(self.n)
         self._parts = _kept(_parts(arrays, self.n, self.step), sum(a.nbytes for a in arrays.values()))
         self._known: dict[int, int] = {}
@@ -311,6 +314,27 @@ def _parts(arrays, n, step):
     columns = cut["X"], cut.get("y", nothing), cut.get("sample_weight", nothing)
     read = dask.delayed(_read)
     return [read(X, y, w, i * step, min(step, n - i * step)) for i, (X, y, w) in enumerate(zip(*columns, strict=True))]
+
+
+def _compare_versions():
+    """Warn of workers with another mercer: sums may then be made in another order."""
+    client = _client()
+    if client is None:
+        return
+    with _explained(client):
+        found = client.run(_version, on_error="ignore")
+    others = sorted({str(v) for v in found.values() if v != __version__})
+    if others:
+        warnings.warn(
+            f"workers of the Dask cluster have mercer {', '.join(others)}, the client has {__version__}: results may differ in "
+            "their last digits, or tasks fail; install the same version everywhere",
+            NumericalWarning,
+            stacklevel=5,
+        )
+
+
+def _version():
+    return __version__
 
 
 def _step(n):

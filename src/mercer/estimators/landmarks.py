@@ -190,8 +190,10 @@ def problem_of(estimator, rows, outputs: int, features: float = math.inf) -> Pro
     if n != n:
         raise ValueError("the Dask array does not know its number of rows; X.compute_chunk_sizes() counts them")
     dtype = np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64)
-    landmarks = _planned(estimator, int(n))
-    return Problem(int(n), int(d), dtype, features, outputs, landmarks, estimator.memory, thread_count())
+    choice = estimator.landmarks if isinstance(estimator.landmarks, str) else "given"
+    return Problem(
+        int(n), int(d), dtype, features, outputs, _planned(estimator, int(n)), estimator.memory, thread_count(), choice
+    )
 
 
 def _planned(estimator, n) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mercer.approx import choosing_bytes
 from mercer.errors import MemoryBudgetError
 from mercer.gram.plan import budget, entry_seconds, human_bytes, human_seconds, require
 from mercer.linalg import seconds_for_cholesky
@@ -29,6 +30,7 @@ USUAL_LANDMARKS = 2000  # of which tables speak where none are asked for
 _SWEEPS = 100  # what conjugate gradients usually need, with a factor of low rank to help them
 _PATH_MATRICES = 1.8  # of float64
 _LANDMARK_SWEEPS, _LANDMARK_MATRICES = 20, 5
+_SAMPLED = 6000  # rows of the sample, times copies of them, that are held with their products at a time
 _LOGISTIC_SWEEPS, _LOGISTIC_STEPS = 60, 10  # passes over the rows, and Newton steps
 #: A pass takes so much of the time of a Gram that is kept, as it writes none, and so many seconds for each entry and target.
 _UNKEPT, _PRODUCTS = 0.6, 0.1e-9
@@ -40,7 +42,7 @@ class Problem:
     """What plans depend on.
 
     features: number of explicit features of the kernel, infinite where it has none; outputs: functions to learn; landmarks:
-    their number; cluster: threads of a Dask cluster.
+    their number; choice: how they are chosen; cluster: threads of a Dask cluster.
     """
 
     n: int
@@ -51,6 +53,7 @@ class Problem:
     landmarks: int = USUAL_LANDMARKS
     memory: str | float | None = None
     threads: int = 1
+    choice: str = "uniform"
     cluster: int = 0
 
     @property
@@ -208,7 +211,8 @@ def landmark_plan(p: Problem, ways: dict[str, Way], what: str, on_cluster=False)
 
 def _on_landmarks(p, matrices, seconds):
     """Here, and on a cluster."""
-    needed = 8 * matrices * p.landmarks**2
+    solving = 8 * (matrices * p.landmarks**2 + _SAMPLED * p.landmarks)
+    needed = max(solving, choosing_bytes(p.choice, p.landmarks, p.n, p.dtype))
     told = f"n_landmarks={p.landmarks}"
     there = f"{told}, X a Dask array; " + (f"{p.cluster} threads" if p.cluster else "no cluster now")
     return {
