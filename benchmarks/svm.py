@@ -36,6 +36,25 @@ def svm(small):
         )
 
 
+@benchmark("C-SVC on MNIST, 60,000 rows, ten classes, float32, C = 5, gamma = 0.02, against oneDAL")
+def svm_digits(small):
+    X, y, T, truth = _digits(small)
+    settings = {"C": 5.0, "gamma": 0.02, "cache_size": CACHE}
+    yield compare(
+        "ten digits",
+        [
+            Contender(OURS, lambda: _fit("mercer", X, y, settings), rounds=2),
+            Contender("oneDAL", lambda: _fit("sklearnex.svm", X, y, settings), "sklearnex", rounds=1, aim=1.0),
+        ],
+        error=lambda model: float(np.mean(model.predict(T) != truth)),
+        error_name="test error",
+        sizes={"n": len(X), "d": X.shape[1], "classes": len(np.unique(y)), "dtype": "float32", **settings},
+        small=small,
+        rounds=3,
+        notes=f"cache {CACHE} MB",
+    )
+
+
 def _fit(module, X, y, settings):
     from importlib import import_module
 
@@ -90,6 +109,18 @@ def _mnist(home):
     z = np.load(home / "mnist.npz")
     X = z["X_train"][:12_000].reshape(12_000, -1).astype(np.float32) / np.float32(255)
     return "MNIST even or odd, 12,000 rows", X, (z["y_train"][:12_000] % 2).astype(int), 10.0, 0.02
+
+
+def _digits(small):
+    """Rows and digits to learn from and to be tested on."""
+    if small:
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((200, 5)).astype(np.float32)
+        y = np.digitize(X[:, 0], [-0.5, 0.5])
+        return X, y, X, y
+    z = np.load(Path(os.environ["MERCER_DATA"]) / "mnist.npz")
+    X, T = (z[name].reshape(len(z[name]), -1).astype(np.float32) / np.float32(255) for name in ("X_train", "X_test"))
+    return X, z["y_train"].astype(int), T, z["y_test"].astype(int)
 
 
 def _ijcnn1(home):

@@ -152,13 +152,15 @@ def test_the_sample_is_that_of_a_stream(client):
 
 
 @pytest.mark.parametrize(
-    ("tasks", "each", "step"), [(1, 6, 65_536), (1024, 6, 8192), (1024, 2, 32_768), (1024, 1, 65_536)]
+    ("tasks", "each", "step"),
+    [(8, 6, 65_536), (1024, 17, 8192), (1024, 4, 32_768), (1024, 2, 65_536), (1, 6, 131_072)],
 )
 def test_sums_have_the_brackets_of_one_machine(client, monkeypatch, tasks, each, step):
     """Whatever the number of rows in a task."""
     monkeypatch.setattr(engine, "_TASKS", tasks)
+    monkeypatch.setattr(engine.grid, "SPAN", 131_072)
     monkeypatch.setattr(engine, "_EACH", each)
-    X, y, w = rows(140_000, 2)  # more than two blocks that one machine reads
+    X, y, w = rows(270_000, 2)  # more than two spans, and a rest
     K, V = RBF(1.0).gram(X[:20]), np.random.default_rng(0).standard_normal((20, 2))
     ours = engine.sweeps_over(engine.DaskRows(*chunked(X, y, w)), K)
     theirs = engine.sweeps_over(streams.from_arrays(X, y, w), K)

@@ -15,14 +15,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from mercer._version import __version__
-from mercer.approx.logistic_sweeps import Labelled, LocalLogisticSweeps, group_masses, merged_masses
-from mercer.approx.sweeps import GROUP, READ, LocalSweeps, added
+from mercer.approx import sweeps as grid
+from mercer.approx.logistic_sweeps import Labelled, LocalLogisticSweeps, added_masses, added_pair, group_masses
+from mercer.approx.sweeps import GROUP, READ, LocalSweeps, added, bracketed
 from mercer.errors import ClusterError, NumericalWarning, StreamError
 from mercer.gram import Gram, gram
 from mercer.solvers import LogisticSweeps, Moments, Sweeps
@@ -45,10 +46,8 @@ logger = logging.getLogger("mercer")
 
 #: Seconds without progress after which a pass is given up; `dask.config.set({"mercer.timeout": "1h"})` says otherwise.
 TIMEOUT = 300.0
-_TASKS, _EACH = (
-    1024,
-    6,
-)  # groups of rows beyond which tasks are as large as can be, and tasks for each thread before that
+_TASKS, _EACH = 1024, 6  # tasks beyond which these become larger, and tasks for each thread before that
+_LARGEST = 1e8  # bytes of rows in a task
 _SHARE = 0.5  # of the workers' memory that rows may take
 
 
@@ -75,10 +74,12 @@ class DaskRows(Stream):
         arrays = _with_sizes({name: _array(a, name) for name, a in named.items() if a is not None})
         self.n = _common_length(arrays)
         _compare_versions()
-        self.step = _step(self.n)
-        self._parts = _kept(_parts(arrays, self.n, self.step), sum(a.nbytes for a in arrays.values()))
+        size = sum(a.nbytes for a in arrays.values())
+        self.step = _step(self.n, size)
+        self._parts = _kept(_parts(arrays, self.n, self.step), size)
         self._known: dict[int, int] = {}
-        super().__init__(partial(_fetched, self._parts, READ // self.step), f"{self.n} rows of Dask arrays")
+        few = max(1, READ // self.step)
+        super().__init__(partial(_fetched, self._parts, few), f"{self.n} rows of Dask arrays")
 
     @property
     def count(self) -> int:
@@ -115,15 +116,14 @@ class DaskPasses:
     def __init__(self, rows: DaskRows, centres: Gram, sweeps: Callable = LocalSweeps):
         self.rows, self._centres, self._sweeps = rows, _sent(centres), sweeps
 
-    def runs(self, name, *given) -> Iterator[list]:
-        """What a pass of one machine finds in each group of rows, in its brackets: those read together at a time."""
+    def total(self, add, name, *given):
+        """What a pass of one machine would find, in its brackets."""
         import dask
 
-        whole = self.rows.step == READ
+        whole = self.rows.step >= READ
         shared = (whole, self._sweeps, name, self._centres, *(dask.delayed(g, traverse=False) for g in given))
         parts = chain.from_iterable(self.rows.each(_swept, [shared] * self.rows.count))
-        while run := list(islice(parts, 1 if whole else READ // GROUP)):
-            yield run
+        return bracketed(parts, add, *_brackets(self.rows.step if whole else GROUP))
 
 
 class DaskSweeps(DaskPasses):
@@ -131,14 +131,11 @@ class DaskSweeps(DaskPasses):
 
     def first(self) -> Moments:
         """Weights, targets and their products with the Gram."""
-        return added(added(run) for run in self.runs("first"))
+        return self.total(added, "first")
 
     def normal(self, V) -> np.ndarray:
         """K^T W K V, in float64."""
-        total = np.zeros(V.shape)
-        for run in self.runs("normal", np.asarray(V)):
-            total += sum(run[1:], run[0])
-        return total
+        return self.total(np.add, "normal", np.asarray(V))
 
 
 class DaskLogisticSweeps(DaskPasses):
@@ -146,17 +143,11 @@ class DaskLogisticSweeps(DaskPasses):
 
     def gradient(self, B):
         """Loss and slopes (M + 1, p) at B."""
-        loss, total = 0.0, np.zeros(B.shape)
-        for run in self.runs("gradient", B):
-            loss, total = loss + sum(one for one, _ in run), total + sum((G for _, G in run[1:]), run[0][1])
-        return loss, total
+        return self.total(added_pair, "gradient", B)
 
     def hessian(self, B, V):
         """Change of the slopes (M + 1, p) at B in the direction V."""
-        total = np.zeros(B.shape)
-        for run in self.runs("hessian", B, V):
-            total = total + sum(run[1:], run[0])
-        return total
+        return self.total(np.add, "hessian", B, V)
 
 
 def sweeps_over(stream, centres: Gram) -> Sweeps:
@@ -177,11 +168,15 @@ def label_masses(stream) -> dict[float, float]:
     """Weight of each label of a stream, in increasing order of the labels."""
     if isinstance(stream, DaskRows):
         groups = chain.from_iterable(stream.each(group_masses, [()] * stream.count))
-        blocks = iter(lambda: list(islice(groups, READ // GROUP)), [])
     else:
-        blocks = (group_masses(block) for block in stream.blocks(READ))
-    total = merged_masses(merged_masses(run) for run in blocks)
-    return dict(sorted(total.items()))
+        groups = chain.from_iterable(map(group_masses, stream.blocks(READ)))
+    return dict(sorted(bracketed(groups, added_masses, *_brackets(GROUP)).items()))
+
+
+def _brackets(step):
+    """How sums over so many rows each are added up, see `mercer.approx.sweeps`."""
+    sizes = [size for size in (READ, grid.SPAN) if size > step]
+    return [size // below for size, below in zip(sizes, [step, *sizes], strict=False)]
 
 
 def cluster_threads() -> int:
@@ -337,9 +332,11 @@ def _version():
     return __version__
 
 
-def _step(n):
+def _step(n, size):
     """Rows of a task: some groups, so that the scheduler has few tasks, and each thread of the cluster several."""
     client = _client()
+    if client is not None and n > _TASKS * READ and size * (grid.SPAN / n) <= _LARGEST:
+        return grid.SPAN
     if client is None or n > _TASKS * GROUP:
         return READ
     groups, threads = READ // GROUP, max(cluster_threads(), 1)

@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mercer.approx.sweeps import GROUP, READ, tile_sums
+from mercer.approx import sweeps
 from mercer.gram import prepared_gram
 from mercer.solvers.logistic import curvature, slopes
 from mercer.streams import Block, Held, Look, Stream, look
 
-__all__ = ["HeldLogisticSweeps", "Labelled", "LocalLogisticSweeps", "group_masses", "merged_masses"]
+__all__ = ["HeldLogisticSweeps", "Labelled", "LocalLogisticSweeps", "added_masses", "added_pair", "group_masses"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Labelled:
 
 def group_masses(block) -> list[dict[float, float]]:
     """Weight of each label in each group of rows."""
-    return [_masses(part) for part in Held(*block).blocks(GROUP)]
+    return [_masses(part) for part in Held(*block).blocks(sweeps.GROUP)]
 
 
 def _masses(block):
@@ -46,13 +46,9 @@ def _masses(block):
     return dict(zip(labels.tolist(), np.bincount(codes, weights=block.w[block.w > 0]).tolist(), strict=True))
 
 
-def merged_masses(parts) -> dict[float, float]:
-    """Sums of some masses, in their order."""
-    total: dict[float, float] = {}
-    for part in parts:
-        for label, mass in part.items():
-            total[label] = total.get(label, 0.0) + mass
-    return total
+def added_masses(a, b) -> dict[float, float]:
+    """Weights of the labels of two sets of rows together."""
+    return {label: a.get(label, 0.0) + b.get(label, 0.0) for label in a.keys() | b.keys()}
 
 
 class HeldLogisticSweeps:
@@ -85,19 +81,25 @@ class LocalLogisticSweeps:
         return self._pass(np.hstack([B, V]), _add_curvature, B.shape)[1]
 
     def _pass(self, B, add, shape):
-        """Float64 sums over all blocks, in their order."""
+        """Loss and float64 sums over all blocks."""
         B = np.ascontiguousarray(B)  # another layout, as coefficients may have after a journey, has other last digits
-        loss, total = 0.0, np.zeros(shape)
-        for block in self.stream.blocks(READ):
-            codes = block.y[:, 0].astype(np.intp)
+        parts = (self._block_sums(block, B, add, shape) for block in self.stream.blocks(sweeps.READ))
+        return sweeps.bracketed(parts, added_pair, sweeps.SPAN // sweeps.READ)
 
-            def each(tile, some, sums, block=block, codes=codes):
-                add(tile, B, codes[some], block.w[some], sums)
+    def _block_sums(self, block, B, add, shape):
+        codes = block.y[:, 0].astype(np.intp)
 
-            # One row more than the slopes have, for the loss.
-            sums = tile_sums(prepared_gram(self.centres, block.X), (shape[0] + 1, shape[1]), each)
-            loss, total = loss + float(sums[-1, 0]), total + sums[:-1]
-        return loss, total
+        def each(tile, some, sums):
+            add(tile, B, codes[some], block.w[some], sums)
+
+        # One row more than the slopes have, for the loss.
+        sums = sweeps.tile_sums(prepared_gram(self.centres, block.X), (shape[0] + 1, shape[1]), each)
+        return float(sums[-1, 0]), sums[:-1]
+
+
+def added_pair(a, b):
+    """Losses and slopes of two sets of rows together."""
+    return a[0] + b[0], a[1] + b[1]
 
 
 def _add_slopes(tile, B, codes, w, sums):

@@ -1,6 +1,7 @@
 """Passes over rows that come in blocks: products with the Gram of all rows and some landmarks, of which nothing is kept."""
 
 from functools import reduce
+from itertools import islice
 
 import numpy as np
 
@@ -9,11 +10,11 @@ from mercer.solvers import Moments
 from mercer.streams import LOOK
 from mercer.threads import map_tiles
 
-__all__ = ["LocalSweeps", "added", "cross_products", "tile_sums"]
+__all__ = ["LocalSweeps", "added", "bracketed", "cross_products", "tile_sums"]
 
-#: Rows read at a time, and rows that one thread adds up. Sums are made in this grid whatever the number of threads, so that
-#: results depend neither on it nor on how the rows come.
-READ, GROUP = LOOK, 8192
+#: Rows that one thread adds up, rows read at a time, and rows whose sums are added before they join the others. Sums are made
+#: in this grid whatever the number of threads and machines, so that results depend neither on them nor on how the rows come.
+GROUP, READ, SPAN = 8192, LOOK, 16 * LOOK
 
 
 class LocalSweeps:
@@ -24,14 +25,15 @@ class LocalSweeps:
 
     def first(self) -> Moments:
         """Weights, targets and their products with the Gram."""
-        return added(_moments(self.centres, block) for block in self.stream.blocks(READ))
+        return bracketed((_moments(self.centres, block) for block in self.stream.blocks(READ)), added, SPAN // READ)
 
     def normal(self, V) -> np.ndarray:
         """K^T W K V, in float64."""
-        total = np.zeros(V.shape)
-        for block in self.stream.blocks(READ):
-            total += cross_products(prepared_gram(self.centres, block.X), block.w[:, None], V)
-        return total
+        parts = (
+            cross_products(prepared_gram(self.centres, block.X), block.w[:, None], V)
+            for block in self.stream.blocks(READ)
+        )
+        return bracketed(parts, np.add, SPAN // READ)
 
 
 def _moments(centres, block) -> Moments:
@@ -41,11 +43,21 @@ def _moments(centres, block) -> Moments:
     return Moments(float(sums[-1]), both[:, :-1], both[:, -1], sums[:-1])
 
 
-def added(parts) -> Moments:
-    """Moments of all rows from those of blocks, in their order."""
-    return reduce(
-        lambda a, b: Moments(a.weight + b.weight, a.right + b.right, a.ones + b.ones, a.target + b.target), parts
-    )
+def added(a: Moments, b: Moments) -> Moments:
+    """Moments of two sets of rows together."""
+    return Moments(a.weight + b.weight, a.right + b.right, a.ones + b.ones, a.target + b.target)
+
+
+def bracketed(values, add, *sizes):
+    """Sum of values in their order: of so many at a time first, these again of so many at a time, and so on."""
+    for size in sizes:
+        values = _runs(iter(values), add, size)
+    return reduce(add, values)
+
+
+def _runs(values, add, size):
+    for first in values:
+        yield reduce(add, islice(values, size - 1), first)
 
 
 def cross_products(K, R, V=None) -> np.ndarray:
