@@ -288,6 +288,16 @@ def test_rbf_tile(shape, dtype):
     assert (out == -7).all()
 
 
+@both
+def test_rbf_tile_is_exact_to_rounding(dtype):
+    """Of exact distances: half a unit of the exponent, relative, and a few units of the result."""
+    s = np.linspace(0, 80, 4001).astype(dtype)
+    G, out, ids = np.zeros((1, s.size), dtype), np.empty((1, s.size), dtype), np.arange(s.size)
+    c.rbf_tile(G, np.zeros(1, dtype), s, ids[:1], ids, False, -1.0, 1.0, out, 0, 0)
+    exact = np.exp(-s.astype(np.longdouble))
+    assert (np.abs(out[0] / exact - 1) <= EPS[dtype] * (2 + s)).all()
+
+
 def clusters(dtype):
     """Two clusters 2^26 apart, with distances of order one inside each: no distance inside survives the GEMM."""
     rng = np.random.default_rng(4)

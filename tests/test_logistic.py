@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from mercer import KernelLogistic, KernelRidge, streams
-from mercer.approx import HeldLogisticSweeps, LocalLogisticSweeps
+from mercer.approx import HeldLogisticSweeps, Labelled, LocalLogisticSweeps
 from mercer.errors import ConvergenceWarning, MemoryBudgetError, ModelFileError, NotPSDError, NumericalWarning
 from mercer.estimators.landmarks import Checkpoint
 from mercer.gram import GivenGram, gram
@@ -268,6 +268,23 @@ def test_a_step_that_leads_too_far_is_shortened():
     assert np.linalg.norm(slope) < 1e-7 * np.linalg.norm(X.T @ (w * (0.5 - y)))
 
 
+def test_steps_that_lead_nowhere_end():
+    """Slopes that are wrong by more than is asked for: it stops where they no longer get smaller, and says so."""
+
+    class Noisy(HeldLogisticSweeps):
+        rng = np.random.default_rng(0)
+
+        def gradient(self, B):
+            loss, G = super().gradient(B)
+            return loss, G + 1e-3 * self.rng.standard_normal(G.shape)
+
+    X, y, w = data()
+    found = solve_logistic(Noisy(X, y, w), Whitened(2, np.ones(2)), GivenGram(X), w, 1, ALPHA, rtol=1e-9, max_iter=1000)
+    assert found.status is Status.STAGNATED
+    assert found.iterations < 50
+    assert found.certificate < 1e-3
+
+
 def test_no_step_where_nothing_is_to_be_learned():
     model = KernelLogistic().fit(np.ones((10, 2)), np.arange(10) % 2)
     assert (model.converged_, model.n_iter_, model.residual_) == (True, 0, 0.0)
@@ -351,6 +368,14 @@ def test_answers_depend_neither_on_batches_nor_on_threads():
     for other in found[1:]:
         np.testing.assert_array_equal(other.dual_coef_, found[0].dual_coef_)
         np.testing.assert_array_equal(other.intercept_, found[0].intercept_)
+
+
+def test_a_sample_of_labelled_rows_is_labelled():
+    X, y, w = data(3)
+    labelled = Labelled(streams.from_arrays(X, 10.0 * y, w), np.array([0.0, 10.0, 20.0]), np.array([1.0, 2.0, 3.0]))
+    seen = streams.look(labelled, 50, np.random.default_rng(0))
+    np.testing.assert_array_equal(seen.sample.y[:, 0], y[seen.index])
+    np.testing.assert_array_equal(seen.sample.w, (w * (1.0 + y))[seen.index])
 
 
 def test_streams_that_do_not_suit():

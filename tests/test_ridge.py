@@ -558,6 +558,15 @@ def test_explain_tells_all_ways():
     assert "landmarks: 100 landmarks" in KernelRidge(kernel="rbf", n_landmarks=0.1).explain(X)  # at most all rows
 
 
+def test_a_cluster_shares_the_time():
+    from mercer.estimators.plan import Problem, logistic_ways, ridge_ways
+
+    for found in (ridge_ways, logistic_ways):
+        told = found(Problem(10**6, 10, np.dtype(np.float32), threads=2, cluster=8))
+        assert told["dask"].seconds == told["landmarks"].seconds / 4
+        assert told["dask"].against.endswith("8 threads")
+
+
 def test_explain_tells_what_is_refused():
     X = np.broadcast_to(np.float32(0), (10**6, 10))
     said = KernelRidge(kernel=RBF(2.0), memory="1GB").explain(X)
