@@ -17,10 +17,12 @@ NAMES = [
     "gram_rbf",
     "landmarks",
     "landmark_growth",
+    "low_rank",
     "new_expression",
     "ridge_fit",
     "ridge_path",
     "svm",
+    "svm_digits",
 ]
 
 pytestmark = pytest.mark.timeout(240)  # fresh processes, which may compile

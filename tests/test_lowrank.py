@@ -1,5 +1,7 @@
 """Randomly pivoted Cholesky: exact on matrices of low rank, its error bound, its distribution of pivots, and its limits."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -56,7 +58,7 @@ def test_it_ends_at_the_tolerance_with_no_pivot_too_many(form):
     assert len(found.pivots) == found.factor.shape[1] == len(found.errors) - 1 < 100
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [*FORMS, partial(rpcholesky, block=2), partial(rpcholesky, block=5)])
 def test_pivots_are_drawn_in_proportion_to_the_diagonal_that_is_left(form):
     """Two by two with a correlation: the second pivot's law follows by hand."""
     A = np.array([[4.0, 2.0, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
