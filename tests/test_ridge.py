@@ -573,7 +573,7 @@ def test_explain_tells_what_is_refused():
     assert "refused     kernel ridge with 1000000 rows" in said
     assert "only if asked for" in ways(said)["cg"]
     said = KernelRidge(kernel=RBF(2.0), memory="1GB", n_landmarks=10_000).explain(X)
-    assert "refused     kernel ridge on 10000 landmarks needs 4 GB" in said
+    assert "refused     kernel ridge on 10000 landmarks needs 4.8 GB" in said
 
 
 def test_the_plan_is_logged(caplog):

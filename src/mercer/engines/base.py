@@ -21,6 +21,7 @@ __all__ = ["TILE_ENTRIES", "Engine", "scratch"]
 #: Entries of the Gram that a thread holds at a time where it uses whole rows.
 TILE_ENTRIES = 2**19
 _WIDEST = 4096  # columns of a tile of whole rows
+_WIDE = 128  # columns of X from which on the product takes longer than what is made of it
 _memory = threading.local()
 
 
@@ -88,7 +89,7 @@ class Engine:
     def fill(self, K, i0, j0, x: Prepared, y: Prepared, shape=None):
         """K(x, y) into K[i0 : i0 + len(x), j0 : j0 + len(y)]; tiles are spread over the threads also where rows are few, unless
         their shape is given."""
-        rows, cols = self._grid(x, y, shape or (None if nested() else _small_tile(len(x), len(y))))
+        rows, cols = self._grid(x, y, shape or (None if nested() else _small_tile(len(x), len(y), x.width)))
         tiles = [(r, c) for r in rows for c in cols]
 
         def job(i):
@@ -207,8 +208,11 @@ class Engine:
         return gradients.inputs()
 
 
-def _small_tile(n, m):
-    """Shape of tiles that keep some threads busy also where rows or columns are few."""
-    a = min(max(n, 1), 256)
-    area = min(240 * 1024, max(n * m // 8, 64))
+def _small_tile(n, m, width):
+    """Shape of tiles that keep some threads busy also where rows or columns are few. The product of wide rows is most of the
+    work, and better in large tiles; that of narrow ones should stay in the cache for what follows."""
+    wide = width >= _WIDE
+    most = 1024 if wide else 256
+    a = -(-n // -(-n // most)) if n else 1  # no tile of a few rows that are left over
+    area = min((960 if wide else 240) * 1024, max(n * m // 8, 64))
     return a, max(area // a // 64 * 64, 64) + 16  # not a power of two bytes: see the CPU engine's tiles

@@ -73,6 +73,7 @@ class Prepared:
     origin: dict[View, np.ndarray] = field(
         default_factory=dict
     )  # what was taken from the rows before a view scaled them
+    width: int = 0  # columns of the rows, 0 where these are not vectors
 
     def __len__(self):
         return len(self.index)
@@ -130,8 +131,9 @@ class _Preparation:
         dtype = self._dtype(leaves)
         centred, centre, norms = self._distances(leaves, dtype)
         n = validate.n_rows(self.rows)
+        width = self.rows.shape[1] if getattr(self.rows, "ndim", 1) == 2 else 0
         side = Prepared(self.lowered, {"rows": self.rows}, np.arange(n), object(), dtype, self.views, centred, centre, norms,
-                        self.raw_norms, self.vocabulary, origin=self.origin)  # fmt: skip
+                        self.raw_norms, self.vocabulary, origin=self.origin, width=width)  # fmt: skip
         return self._with_vectors(side, leaves)
 
     def _view(self, view):
