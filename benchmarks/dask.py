@@ -9,7 +9,7 @@ D, COUNTS, ROUNDS = 20, (1, 2), 3
 
 
 @benchmark(
-    "landmark fit on a Dask cluster of one and two worker processes with one thread each, 200,000 rows, 20 columns"
+    "landmark fit on a Dask cluster of one and two worker processes with one thread each, 400,000 rows, 20 columns"
 )
 def dask_workers(small):
     if not installed("distributed"):

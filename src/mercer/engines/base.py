@@ -142,7 +142,11 @@ class Engine:
         def job(i):
             xi = x.take(rows[i])
             for c, yj in zip(cols, parts, strict=True):
-                out[rows[i]] += self.tile(e, xi, yj)[0] @ V[c]
+                tile = self.tile(e, xi, yj)[0]
+                with np.errstate(
+                    all="ignore"
+                ):  # BLAS may raise flags over numbers it does not use; the sums are checked
+                    out[rows[i]] += tile @ V[c]
 
         self.each(job, len(rows))
         self.check_finite(out, x)
@@ -173,7 +177,8 @@ class Engine:
     def add_products(self, tile, R, V, total):
         """Add to total what `cross` says for some rows of the Gram."""
         tile = tile.astype(np.float64, copy=False)
-        total += (R if V is None else R * (tile @ V.T)).T @ tile
+        with np.errstate(invalid="ignore"):  # as in `matmul`
+            total += (R if V is None else R * (tile @ V.T)).T @ tile
 
     def reduce(self, x: Prepared, y: Prepared, op: str, **options):
         """Row-wise reduction of K(x, y): see `mercer.engines.reductions`."""
