@@ -4,12 +4,11 @@ Two thread pools taking turns are slower than one thread, so BLAS gets one threa
 own threads. BLAS limits are global to the process: the first to enter saves the limit, the last to leave restores it.
 """
 
-import _thread
 import os
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager, suppress
-from queue import Empty, SimpleQueue
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 
 from threadpoolctl import ThreadpoolController
 
@@ -78,25 +77,12 @@ def one_thread_blas():
                 _take_control()
 
 
-def _pool(threads) -> SimpleQueue:
-    """What the threads of a pool take their work from.
-
-    Not an executor: an interrupt that falls between taking and giving back one of its locks, which are held in Python code,
-    would leave it locked for good. The queue's are not.
-    """
+def _pool(threads):
     with _lock:
         key = (os.getpid(), threads)
         if key not in _state["pools"]:
-            tasks: SimpleQueue = SimpleQueue()
-            for _ in range(threads):
-                _thread.start_new_thread(_serve, (tasks,))
-            _state["pools"][key] = tasks
+            _state["pools"][key] = ThreadPoolExecutor(threads, thread_name_prefix="mercer")
         return _state["pools"][key]
-
-
-def _serve(tasks):
-    while True:
-        tasks.get()()
 
 
 def stopping() -> bool:
@@ -137,14 +123,9 @@ def _run_parallel(job, count, threads):
     todo = iter(range(count))
     stop = threading.Event()
     take = threading.Lock()
-    begun: list = []
-    ended: list = []  # of each thread, None or what it raised
-    told: SimpleQueue = SimpleQueue()
 
     def work():
-        begun.append(None)
         _inside.busy, _inside.stop = True, stop
-        error = None
         try:
             with one_thread_blas():
                 while not stop.is_set():
@@ -153,32 +134,19 @@ def _run_parallel(job, count, threads):
                     if i is None:
                         return
                     results[i] = job(i)
-        except BaseException as raised:
-            error = raised
+        except BaseException:
             stop.set()
+            raise
         finally:
             _inside.busy, _inside.stop = False, None
-            ended.append(error)
-            told.put(None)
 
+    futures = []
     try:
-        tasks = _pool(threads)
-        for _ in range(threads):
-            tasks.put(work)
-        while len(ended) < threads:
-            _until_told(told)
+        futures.extend(_pool(threads).submit(work) for _ in range(threads))
+        wait(futures, return_when=FIRST_EXCEPTION)
     finally:
         stop.set()
-        # A tile takes milliseconds; nobody may write into the result after we left. Who begins from now on sees `stop`.
-        while len(ended) < len(begun):
-            _until_told(told)
-    for error in ended:
-        if error is not None:
-            raise error
+        wait(futures)  # a tile takes milliseconds; nobody may write into the result after we left
+    for f in futures:
+        f.result()
     return results
-
-
-def _until_told(told):
-    """Wait for a word, or a moment: one that an interrupt took away with it is not missed."""
-    with suppress(Empty):
-        told.get(timeout=0.1)
