@@ -293,6 +293,52 @@ def test_interrupts(n, model):
     assert int(cut) >= 2
 
 
+THREADS = """
+    import os, signal, threading, time
+    from threadpoolctl import threadpool_info
+    from mercer.threads import map_tiles, thread_count
+
+    def blas():
+        return sorted((i["filepath"], i["num_threads"]) for i in threadpool_info())
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    map_tiles(abs, 2)
+    before, cut, running = blas(), 0, []
+
+    def job(i):
+        running.append(i)
+        time.sleep(0.0002)
+        running.pop()
+
+    def press():
+        while not over:
+            time.sleep(0.001 * (1 + cut % 7 / 7))
+            ready.wait()
+            ready.clear()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    over, ready = [], threading.Event()
+    threading.Thread(target=press, daemon=True).start()
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        try:
+            ready.set()
+            while True:
+                map_tiles(job, 8, threads=2)
+        except KeyboardInterrupt:
+            cut += 1
+            assert not running, "a job goes on"
+            assert blas() == before, "BLAS limits are not restored"
+    over.append(True)
+    print(cut)
+"""
+
+
+def test_no_interrupt_locks_the_threads():
+    """Hundreds, wherever they fall: none may leave a lock, a job or a BLAS limit behind."""
+    assert int(run(textwrap.dedent(THREADS), timeout=100, OPENBLAS_NUM_THREADS="2")) > 100
+
+
 def test_long_jobs_learn_that_nobody_waits_for_them():
     from mercer.threads import map_tiles, stopping
 

@@ -4,11 +4,12 @@ Two thread pools taking turns are slower than one thread, so BLAS gets one threa
 own threads. BLAS limits are global to the process: the first to enter saves the limit, the last to leave restores it.
 """
 
+import _thread
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 
 from threadpoolctl import ThreadpoolController
 
@@ -77,18 +78,30 @@ def one_thread_blas():
                 _take_control()
 
 
-def _pool(threads):
+def _pool(threads) -> SimpleQueue:
+    """What the threads of a pool take their work from.
+
+    Not an executor: its locks are taken and given back by Python code, and an interrupt in between would leave one locked for
+    good. Those of the queue are not.
+    """
     with _lock:
         key = (os.getpid(), threads)
         if key not in _state["pools"]:
-            _state["pools"][key] = ThreadPoolExecutor(threads, thread_name_prefix="mercer")
+            tasks: SimpleQueue = SimpleQueue()
+            for _ in range(threads):
+                _thread.start_new_thread(_serve, (tasks,))
+            _state["pools"][key] = tasks
         return _state["pools"][key]
+
+
+def _serve(tasks):
+    while True:
+        tasks.get()()
 
 
 def stopping() -> bool:
     """Whether the caller of the tile loop that this thread works for waits for it to end: long jobs ask now and then."""
-    stop = getattr(_inside, "stop", None)
-    return stop is not None and stop.is_set()
+    return bool(getattr(_inside, "stop", None))
 
 
 def nested() -> bool:
@@ -119,34 +132,60 @@ def each_part(job: Callable[[int], object], count: int, work: int) -> None:
 
 
 def _run_parallel(job, count, threads):
-    results: list = [None] * count
-    todo = iter(range(count))
-    stop = threading.Event()
-    take = threading.Lock()
+    loop = _Loop(job, count)
+    try:
+        tasks = _pool(threads)
+        for _ in range(threads):
+            tasks.put(loop.work)
+        loop.wait(lambda: len(loop.ended) == threads or loop.stop)
+    finally:
+        loop.stop.append(True)
+        # A tile takes milliseconds; nobody may write into the result after we left. Who begins from now on leaves at once.
+        loop.wait(lambda: len(loop.ended) == len(loop.begun))
+    for error in loop.ended:
+        if error is not None:
+            raise error
+    return loop.results
 
-    def work():
-        _inside.busy, _inside.stop = True, stop
+
+class _Loop:
+    """One loop over tiles. Lists tell of its state: to append to one is a single step that no interrupt divides."""
+
+    def __init__(self, job, count):
+        self.job, self.results = job, [None] * count
+        self.begun: list = []
+        self.ended: list = []  # of each thread, None or what it raised
+        self.stop: list = []  # not empty: nobody waits for the rest
+        self._todo, self._take, self._told = iter(range(count)), threading.Lock(), SimpleQueue()
+
+    def work(self):
+        """What each thread does."""
+        self.begun.append(True)
+        error = None
+        _inside.busy, _inside.stop = True, self.stop
         try:
-            with one_thread_blas():
-                while not stop.is_set():
-                    with take:
-                        i = next(todo, None)
-                    if i is None:
-                        return
-                    results[i] = job(i)
-        except BaseException:
-            stop.set()
-            raise
+            self._jobs()
+        except BaseException as raised:
+            error = raised
+            self.stop.append(True)
         finally:
             _inside.busy, _inside.stop = False, None
+            self.ended.append(error)
+            self._told.put(None)
 
-    futures = []
-    try:
-        futures.extend(_pool(threads).submit(work) for _ in range(threads))
-        wait(futures, return_when=FIRST_EXCEPTION)
-    finally:
-        stop.set()
-        wait(futures)  # a tile takes milliseconds; nobody may write into the result after we left
-    for f in futures:
-        f.result()
-    return results
+    def _jobs(self):
+        if self.stop:  # begun too late: must not touch the BLAS limit, which others may read by now
+            return
+        with one_thread_blas():
+            while not self.stop and (i := self._next()) is not None:
+                self.results[i] = self.job(i)
+
+    def _next(self):
+        with self._take:
+            return next(self._todo, None)
+
+    def wait(self, done):
+        """Until done(). Looks now and then without being told: an interrupt may take a word away with it."""
+        while not done():
+            with suppress(Empty):
+                self._told.get(timeout=0.1)
