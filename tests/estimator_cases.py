@@ -4,15 +4,22 @@ from dataclasses import dataclass
 from inspect import signature
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier, is_clusterer
 
 from mercer import (
     SVC,
     SVR,
+    KernelFisherDiscriminant,
+    KernelKMeans,
     KernelLogistic,
+    KernelNeighborsClassifier,
+    KernelNeighborsRegressor,
+    KernelPCA,
     KernelPerceptron,
     KernelRidge,
     KernelRidgeCV,
+    KMedoids,
+    NearestMedoidClassifier,
     NuSVC,
     NuSVR,
     Nystroem,
@@ -36,7 +43,12 @@ class EstimatorCase:
     @property
     def precomputed(self):
         kernel = getattr(self.estimator, "kernel", None)
-        return isinstance(kernel, str) and kernel == "precomputed"
+        return (isinstance(kernel, str) and kernel == "precomputed") or self.of_distances
+
+    @property
+    def of_distances(self):
+        """Whether the estimator wants distances in place of rows."""
+        return getattr(self.estimator, "metric", None) == "precomputed"
 
     @property
     def ridge(self):
@@ -69,19 +81,40 @@ class EstimatorCase:
     @property
     def columns(self):
         """Shape of the answer for one row."""
-        return (self.estimator.n_components,) if hasattr(self.estimator, "transform") else ()
+        if is_clusterer(self.estimator):
+            return (self.estimator.n_clusters,) if hasattr(self.estimator, "transform") else ()
+        return () if hasattr(self.estimator, "predict") else (self.estimator.n_components,)
+
+    @property
+    def needs_variance(self):
+        """Whether rows must differ for there to be an answer, and its columns are at most so many as they differ in."""
+        return isinstance(self.estimator, KernelPCA)
 
     def rows(self, X):
-        """X, or its Gram matrix where the estimator wants one."""
-        return RBF(1.5)(X) if self.precomputed else X
+        """X, or its Gram matrix or distances where the estimator wants them."""
+        return self.test_rows(X, X)
 
     def test_rows(self, T, X):
-        return RBF(1.5)(T, X) if self.precomputed else T
+        if not self.precomputed:
+            return T
+        return RBF(1.5).distance(T, X) if self.of_distances else RBF(1.5)(T, X)
 
 
 def answers(model, T):
-    verbs = ("decision_function", "predict", "transform")
+    if hasattr(model, "predict_proba") and not hasattr(model, "decision_function"):  # labels do not move with the model
+        return model.predict_proba(T)[:, -1]
+    verbs = ["decision_function", "predict", "transform"]
+    if is_clusterer(model):  # a cluster's number does not move with the model, distances do
+        verbs.reverse()
     return getattr(model, next(v for v in verbs if hasattr(model, v)))(T)
+
+
+def sensitive(cls, **settings):
+    """An estimator whose answers for new rows move with the kernel's parameters.
+
+    Equal votes of neighbours depend on the order of distances alone, which is the same for every lengthscale.
+    """
+    return cls(**settings, **({"weights": "distance"} if hasattr(cls, "kneighbors") else {}))
 
 
 def suited(estimator, y):
@@ -95,6 +128,18 @@ def cases(*estimators):
 
 #: Several of every registered class: kernels by word and by object, intercepts, precomputed Grams, every solver.
 ESTIMATOR_CASES = cases(
+    KernelPCA(1),
+    KernelPCA(2, kernel="rbf", whiten=True, random_state=0),
+    KernelPCA(2, kernel=Matern(1.5), eigen_solver="dense"),
+    KernelPCA(2, kernel="precomputed"),
+    KernelPCA(2, kernel=RBF(1.5), n_landmarks=10, random_state=0),
+    KernelFisherDiscriminant(),
+    KernelFisherDiscriminant(kernel=RBF(1.5) + Linear(), alpha=1.0, n_components=1),
+    KernelFisherDiscriminant(kernel="precomputed"),
+    KernelKMeans(2, n_init=10, random_state=0),
+    KernelKMeans(2, kernel=Linear(), init="random", n_init=10, random_state=0),
+    KernelKMeans(2, kernel="precomputed", n_init=10, random_state=0),
+    KernelKMeans(2, kernel=RBF(1.5), n_landmarks=1e-3, n_init=10, random_state=0),
     KernelRidge(),
     KernelRidge(kernel="rbf"),
     KernelRidge(kernel="poly", degree=2, gamma=0.5),
@@ -141,12 +186,31 @@ ESTIMATOR_CASES = cases(
     KernelPerceptron(kernel=RBF(1.5), variant="pocket", fit_intercept=False, random_state=0),
     KernelPerceptron(kernel=RBF(1.5), budget=20, random_state=0),
     KernelPerceptron(kernel="precomputed", random_state=0),
+    KMedoids(2, n_init=10, random_state=0),
+    KMedoids(2, kernel=2 * RBF(0.7) + Linear(), n_init=10, random_state=0),
+    KMedoids(2, kernel=RBF(1.5), method="alternate", init="build"),
+    KMedoids(2, kernel=RBF(1.5), method="onebatch", n_init=10, random_state=0),
+    KMedoids(2, kernel="precomputed", n_init=10, random_state=0),
+    KMedoids(2, metric="precomputed", n_init=10, random_state=0),
+    NearestMedoidClassifier(),
+    NearestMedoidClassifier(2, kernel=2 * RBF(0.7) + Linear(), init="build"),
+    NearestMedoidClassifier(2, kernel="precomputed", n_init=10, random_state=0),
     KernelLogistic(),
     KernelLogistic(0.1, kernel=2 * RBF(0.7) + Linear(), class_weight="balanced"),
     KernelLogistic(kernel="linear"),
     KernelLogistic(kernel="poly", degree=2, gamma=0.5, fit_intercept=False),
     KernelLogistic(kernel="precomputed"),
     KernelLogistic(kernel=RBF(1.5), n_landmarks=1e-4, random_state=0),
+    KernelNeighborsClassifier(),
+    KernelNeighborsClassifier(3, weights="distance", kernel=2 * RBF(0.7) + Linear()),
+    KernelNeighborsClassifier(radius=0.6, outlier_label="most_frequent", kernel=Matern(1.5, lengthscale="median")),
+    KernelNeighborsClassifier(2, algorithm="tree", kernel=3 * RBF(0.5)),
+    KernelNeighborsClassifier(kernel="precomputed"),
+    KernelNeighborsRegressor(),
+    KernelNeighborsRegressor(2, weights="distance", algorithm="tree"),
+    KernelNeighborsRegressor(4, kernel="poly", degree=2, weights="distance"),
+    KernelNeighborsRegressor(1, kernel="laplacian", engine="reference", memory="1GB"),
+    KernelNeighborsRegressor(3, kernel="precomputed"),
     Nystroem(n_components=2, random_state=0),
     Nystroem(RBF(1.5), n_components=2, landmarks="kmeans++", random_state=0),
     RandomFourierFeatures(random_state=0),

@@ -641,7 +641,7 @@ def test_separable_under_a_quadratic_kernel_only():
 # ------------------------------------------------------------------------------------------------ bad input
 def test_bad_input():
     X, labels, targets, _ = sample(40)
-    with pytest.raises(ValueError, match=r"number of classes has to be greater than one; got 1 class"):
+    with pytest.raises(ValueError, match=r"number of classes has to be greater than one; y has 1 class"):
         SVC().fit(X, np.ones(40))
     with pytest.raises(ValueError, match="greater than one"):
         SVC().fit(X, labels, sample_weight=(labels > 0).astype(float))

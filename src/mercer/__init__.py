@@ -4,15 +4,22 @@ import logging
 
 from mercer import datasets, kernels
 from mercer._version import __version__
-from mercer.diagnostics import check_kernel, fourier_check, mercer_expansion, mercer_map, repair, separable
+from mercer.diagnostics import check_kernel, fourier_check, mercer_expansion, mercer_map, repair, separable, silhouette
 from mercer.engines import Engine
 from mercer.estimators import (
     SVC,
     SVR,
+    KernelFisherDiscriminant,
+    KernelKMeans,
     KernelLogistic,
+    KernelNeighborsClassifier,
+    KernelNeighborsRegressor,
+    KernelPCA,
     KernelPerceptron,
     KernelRidge,
     KernelRidgeCV,
+    KMedoids,
+    NearestMedoidClassifier,
     NuSVC,
     NuSVR,
     Nystroem,
@@ -21,6 +28,7 @@ from mercer.estimators import (
     RandomFourierFeatures,
     SVCPath,
     calibrated,
+    preimage,
 )
 from mercer.gram import Diagonal, Gram, gram
 from mercer.versions import show_versions
@@ -31,10 +39,17 @@ __all__ = [
     "Diagonal",
     "Engine",
     "Gram",
+    "KMedoids",
+    "KernelFisherDiscriminant",
+    "KernelKMeans",
     "KernelLogistic",
+    "KernelNeighborsClassifier",
+    "KernelNeighborsRegressor",
+    "KernelPCA",
     "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeCV",
+    "NearestMedoidClassifier",
     "NuSVC",
     "NuSVR",
     "Nystroem",
@@ -51,9 +66,11 @@ __all__ = [
     "kernels",
     "mercer_expansion",
     "mercer_map",
+    "preimage",
     "repair",
     "separable",
     "show_versions",
+    "silhouette",
 ]
 
 logging.getLogger("mercer").addHandler(logging.NullHandler())

@@ -6,6 +6,7 @@ from mercer.diagnostics.expansion import MercerExpansion, MercerMap, mercer_expa
 from mercer.diagnostics.fourier import FourierReport, fourier_check
 from mercer.diagnostics.repairs import Repair, repair
 from mercer.diagnostics.separability import Separability, separable
+from mercer.diagnostics.silhouettes import silhouette
 from mercer.diagnostics.spectra import Conditioning, conditioning, effective_rank, entropy_rank, spectrum
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "mercer_map",
     "repair",
     "separable",
+    "silhouette",
     "spectrum",
 ]

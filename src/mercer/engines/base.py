@@ -14,7 +14,7 @@ from mercer.engines.gradients import Gradients
 from mercer.engines.prepare import Prepared, diagonal, prepare
 from mercer.errors import NanError
 from mercer.kernels.trace import Lowered
-from mercer.threads import nested
+from mercer.threads import nested, stopping
 
 __all__ = ["TILE_ENTRIES", "Engine", "scratch"]
 
@@ -39,6 +39,7 @@ class Engine:
 
     name = "base"
     tile_shape = (256, 1024)
+    reductions = reductions.OPERATIONS
 
     def __init__(self, threads: int | None = None):
         self.threads = threads
@@ -187,8 +188,10 @@ class Engine:
         parts = [y.take(c) for c in cols]
 
         def job(i):
-            xi, state = x.take(rows[i]), reductions.start(op, **options)
+            xi, state = x.take(rows[i]), reductions.start(op, self.reductions, **options)
             for c, yj in zip(cols, parts, strict=True):
+                if stopping():
+                    return None
                 tile = self.tile(e, xi, yj)[0]
                 self.check_finite(tile, xi)
                 state.add(tile, c.start)
@@ -208,9 +211,7 @@ class Engine:
 
     def pullback_inputs(self, x: Prepared, y: Prepared, W) -> np.ndarray:
         """Gradient of sum(W * K) in the rows of x; if y is x, both places move."""
-        gradients = Gradients(self, x, y)
-        gradients.run(W)
-        return gradients.inputs()
+        return Gradients(self, x, y, both=x is y).run(W).inputs()
 
 
 def _small_tile(n, m, width):

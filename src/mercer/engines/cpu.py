@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import expr
-from mercer.engines import columns
+from mercer.engines import columns, reductions
 from mercer.engines.base import Engine, scratch
 from mercer.engines.prepare import external_tile
 from mercer.kernels.statistics import ColumnStatistic, External, Inner, SameRow, SquaredDistance, Vector
@@ -53,6 +53,7 @@ class CpuEngine(Engine):
     # Not 1024 columns: rows a power of two bytes apart share their places in the cache, and the GEMM of a tile with 20 columns
     # then takes 1.7 times as long.
     tile_shape = (512, 960)
+    reductions = reductions.COMPILED
 
     def each(self, job, count):
         return map_tiles(job, count, self.threads)

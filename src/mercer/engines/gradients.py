@@ -15,13 +15,19 @@ from mercer.kernels.views import Features, chain
 __all__ = ["Gradients"]
 
 _BATCH = 16
+_FEWEST = 64  # rows of a tile: where rows are few, so that there are tiles for several threads
 
 
 class Gradients:
     """One backward sweep over the tiles: adjoints of the leaves, then of the vectors, then of the views."""
 
-    def __init__(self, engine, x, y):
-        self.engine, self.x, self.y = engine, x, y
+    def __init__(self, engine, x, y, both=True):
+        self.engine, self.x, self.y, self.both = (
+            engine,
+            x,
+            y,
+            both,
+        )  # both: the rows of y move as well, or only those of x
         partial = expr.gradient(x.lowered.expression)
         self.targets, self.outputs = list(partial), list(partial.values())
         self.by_parameter: dict[str, Any] = {}
@@ -37,7 +43,8 @@ class Gradients:
         weights = _Weights(W, len(x), len(y))
         if not self.outputs:  # nothing to move, as in a window indicator
             return self
-        rows, cols = self.engine._grid(x, y)
+        height, width = self.engine.tile_shape
+        rows, cols = self.engine._grid(x, y, (min(height, max(_FEWEST, len(x) // 8)), width))
         parts = [y.take(c) for c in cols]
 
         def job(i):
@@ -73,11 +80,13 @@ class Gradients:
         elif isinstance(payload, Inner):
             U, T = xi.views[payload.view], yj.views[payload.view]
             total.rows(0, (payload.view, False), r, _dense(V @ T))
-            total.rows(1, (payload.view, False), c, _dense(V.T @ U))
+            if self.both:
+                total.rows(1, (payload.view, False), c, _dense(V.T @ U))
         elif isinstance(payload, SquaredDistance):
             U, T = xi.centred[payload.view], yj.centred[payload.view]
             total.rows(0, (payload.view, True), r, 2.0 * (_scale_rows(U, V.sum(axis=1)) - _dense(V @ T)))
-            total.rows(1, (payload.view, True), c, 2.0 * (_scale_rows(T, V.sum(axis=0)) - _dense(V.T @ U)))
+            if self.both:
+                total.rows(1, (payload.view, True), c, 2.0 * (_scale_rows(T, V.sum(axis=0)) - _dense(V.T @ U)))
         elif isinstance(payload, ColumnStatistic):
             gx, gy = self.engine.column_pullback(payload, xi.views[payload.view], yj.views[payload.view], V)
             total.rows(0, (payload.view, False), r, gx)

@@ -1,11 +1,17 @@
 """Estimators: fit and predict in scikit-learn's manner, with kernel objects."""
 
 from mercer.estimators.base import KernelEstimator
+from mercer.estimators.discriminant import KernelFisherDiscriminant
 from mercer.estimators.expansion import Expansion, SizeReport
 from mercer.estimators.features import PolynomialSketch, RandomFourierFeatures
+from mercer.estimators.kmeans import KernelKMeans
 from mercer.estimators.logistic import KernelLogistic
+from mercer.estimators.medoids import KMedoids, NearestMedoidClassifier
+from mercer.estimators.neighbors import KernelNeighborsClassifier, KernelNeighborsRegressor
 from mercer.estimators.nystroem import Nystroem
+from mercer.estimators.pca import KernelPCA
 from mercer.estimators.perceptron import KernelPerceptron, MistakeBound
+from mercer.estimators.preimage import preimage
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.ridge_cv import KernelRidgeCV
 from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, calibrated
@@ -16,12 +22,19 @@ __all__ = [
     "SVC",
     "SVR",
     "Expansion",
+    "KMedoids",
     "KernelEstimator",
+    "KernelFisherDiscriminant",
+    "KernelKMeans",
     "KernelLogistic",
+    "KernelNeighborsClassifier",
+    "KernelNeighborsRegressor",
+    "KernelPCA",
     "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeCV",
     "MistakeBound",
+    "NearestMedoidClassifier",
     "NuSVC",
     "NuSVR",
     "Nystroem",
@@ -32,4 +45,5 @@ __all__ = [
     "SizeReport",
     "Tuning",
     "calibrated",
+    "preimage",
 ]

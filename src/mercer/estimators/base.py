@@ -147,6 +147,7 @@ class KernelEstimator(BaseEstimator):
 
     def _tested(self, K, certificate):
         smallest, _ = smallest_eigenvalue(K, np.random.default_rng(0))
+        self.smallest_eigenvalue_ = smallest
         tolerance = 10 * K.shape[0] * np.finfo(K.dtype).eps * max(float(np.abs(K.diag()).max()), np.finfo(K.dtype).tiny)
         if smallest >= -tolerance:
             logger.info("the kernel carries no certificate; its smallest eigenvalue on these rows is %.3g", smallest)

@@ -25,6 +25,7 @@ from mercer.approx import (
 from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
 from mercer.estimators.expansion import Expansion
+from mercer.estimators.labels import class_factors, class_labels
 from mercer.estimators.landmarks import (
     LANDMARK_CONSTRAINTS,
     LogisticFit,
@@ -34,7 +35,6 @@ from mercer.estimators.landmarks import (
     refuse_checkpoint,
 )
 from mercer.estimators.plan import MethodPlan, exact_plan, explanation, landmark_plan, logistic_ways
-from mercer.estimators.svm import _class_weights, _labels
 from mercer.gram import GivenGram, gram, prepared_gram
 from mercer.linalg import Factor, Status, check_symmetric, rpcholesky, safe_cholesky
 from mercer.registry import register_estimator
@@ -166,7 +166,7 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
         kernel = None if self._precomputed else self._kernel()
         needs = () if kernel is None else (kernel.reads, kernel.columns)
         rows, y, w, kept = validate.training(self, X, y, sample_weight, *needs, multi_output=False)
-        classes, codes = _labels(y)
+        classes, codes = class_labels(y)
         if kernel is None:
             rows = self._square(rows, kept, n=max(len(kept), np.asarray(sample_weight).size))
             rows, codes, w = self._merged(rows, codes, w)
@@ -228,7 +228,7 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
 
     def _fit_labelled(self, stream):
         labels, mass = _class_masses(stream)
-        self.classes_, codes = _labels(labels)
+        self.classes_, codes = class_labels(labels)
         self.class_weight_ = _factors(self.class_weight, self.classes_, codes, mass)
         return self._fit_landmarks(Labelled(stream, labels, self.class_weight_), self._plain_sample(stream))
 
@@ -356,7 +356,7 @@ def _double(rows):
 
 
 def _factors(class_weight, classes, codes, w):
-    factors = np.asarray(_class_weights(class_weight, classes, codes, w), np.float64)
+    factors = np.asarray(class_factors(class_weight, classes, codes, w), np.float64)
     if not (np.isfinite(factors) & (factors >= 0)).all() or not factors.any():
         raise ValueError(f"class_weight={class_weight!r} must hold finite numbers >= 0, not all of them 0")
     return factors

@@ -12,13 +12,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NotPSDError, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
+from mercer.estimators.labels import class_labels
 from mercer.gram import GivenGram, gram
 from mercer.linalg import smallest_eigenvalue
 from mercer.random import generator
@@ -162,7 +162,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         self._check_parameters()
         forget(self)
         X, y, _ = self._validated_training(X, y, None, multi_output=False)
-        self.classes_, codes = _labels(y)
+        self.classes_, codes = class_labels(y)
         rng, n = generator(self.random_state), len(codes)
         orders = (rng.permutation(n) if self.shuffle else np.arange(n) for _ in range(self.max_iter))
         state = PerceptronState.empty(len(self.classes_), history=self.variant in ("voted", "pocket"))
@@ -191,7 +191,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
             raise ValueError("classes must be passed on the first call to partial_fit: all labels that there will be")
         forget(self)
         X, y, _ = self._validated_training(X, y, None, multi_output=False)
-        self.classes_, _ = _labels(classes, "classes")
+        self.classes_, _ = class_labels(classes, "classes")
         codes = _codes(_column(y, validate.n_rows(X)), self.classes_)
         state = PerceptronState.empty(len(self.classes_), history=self.variant in ("voted", "pocket"))
         return self._learn(X, codes, self._training_gram(X, None), [np.arange(len(codes))], state)
@@ -397,24 +397,6 @@ def _dense(F):
 
 
 # ---------------------------------------------------------------------------------------------- labels
-def _labels(y, name="y"):
-    """Classes in increasing order and the number of each label's class."""
-    y = column_or_1d(y)
-    check_classification_targets(y)
-    try:
-        classes, codes = np.unique(y, return_inverse=True)
-    except TypeError:
-        kinds = sorted({type(v).__name__ for v in y})
-        raise ValueError(
-            f"{name} mixes labels of the types {', '.join(kinds)}, which have no order; use one type"
-        ) from None
-    if len(classes) < 2:
-        raise ValueError(
-            f"The number of classes has to be greater than one; {name} has 1 class: {classes.tolist()[0]!r}"
-        )
-    return classes, codes
-
-
 def _column(y, n):
     if y is None:
         raise ValueError("This KernelPerceptron estimator requires y to be passed, but the target y is None.")

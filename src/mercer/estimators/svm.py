@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin, clone
-from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
 from mercer.estimators.expansion import Expansion
+from mercer.estimators.labels import class_factors, class_labels
 from mercer.estimators.pairs import Pair, PairGrams, pairs_of, sklearn_layout
 from mercer.gram import GivenGram, gram
 from mercer.gram.plan import budget
@@ -207,9 +207,9 @@ class _Classifier(ClassifierMixin, _SVM):
 
     def _setup(self, X, y, sample_weight):
         rows, y, w, kept = self._begin(X, y, sample_weight, multi_output=False)
-        classes, codes = _labels(y)
+        classes, codes = class_labels(y)
         rows, codes, w, index = self._canonical(rows, codes, w, kept)
-        self.classes_, self.class_weight_ = classes, _class_weights(self.class_weight, classes, codes, w)
+        self.classes_, self.class_weight_ = classes, class_factors(self.class_weight, classes, codes, w)
         K, fixed = self._gram_of(rows, w)
         return _Setup(
             rows, index, codes, w * self.class_weight_[codes], K, fixed, pairs_of(len(classes), self.multi_class)
@@ -336,28 +336,11 @@ def calibrated(classifier, *, method="sigmoid", cv=5, random_state=None) -> Any:
     return CalibratedClassifierCV(classifier, method=method, cv=folds, ensemble=False)
 
 
-def _labels(y):
-    """Classes, at least two, and the number of each row's."""
-    check_classification_targets(y)
-    classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class: {classes[0]!r}")
-    return classes, codes
-
-
 def _prices(Cs):
     values = np.asarray(Cs, dtype=np.float64)
     if values.ndim != 1 or not len(values) or not (np.isfinite(values) & (values > 0)).all():
         raise ValueError(f"Cs={Cs!r} must be a list of positive numbers")
     return values
-
-
-def _class_weights(class_weight, classes, codes, w):
-    """Factor of C for each class; "balanced" counts weighted rows."""
-    if isinstance(class_weight, str):
-        mass = np.bincount(codes, weights=w, minlength=len(classes))
-        return w.sum() / (len(classes) * mass)
-    return compute_class_weight(class_weight, classes=classes, y=classes[codes])
 
 
 _OF_CLASSIFIERS = {

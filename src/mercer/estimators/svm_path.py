@@ -5,7 +5,8 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
 
 from mercer import validate
-from mercer.estimators.svm import _OF_CLASSIFIERS, SVC, _Classifier, _labels, _prices
+from mercer.estimators.labels import class_labels
+from mercer.estimators.svm import _OF_CLASSIFIERS, SVC, _Classifier, _prices
 from mercer.kernels import Kernel
 from mercer.registry import register_estimator
 
@@ -85,7 +86,7 @@ class SVCPath(_Classifier):
     def fit(self, X, y) -> "SVCPath":
         """Choose and fit on rows X and labels y (n,)."""
         rows, y, _, _ = self._begin(X, y, None, multi_output=False)
-        _labels(y)
+        class_labels(y)
         Cs, (grid, kernels) = _prices(self.Cs), self._kernels()
         folds = list(check_cv(self.cv, y, classifier=True).split(np.zeros(len(y)), y))
         scores = np.array([self._scores(kernel, Cs, rows, y, folds) for kernel in kernels])

@@ -144,7 +144,11 @@ class Gram(Operator):
         return out.reshape(len(out), *V.shape[1:])
 
     def reduce(self, op: str, **options):
-        """Row-wise "sum", "logsumexp", "max", "topk" (k=, largest=) or "argmin", tile by tile."""
+        """Row-wise "sum", "logsumexp", "max", "topk" (k=, largest=), "argmin" or "within" (radius=), tile by tile.
+
+        "topk" gives (values, columns) of the k largest or smallest entries, best first, ties to the smaller column; "within"
+        gives (indptr, columns, values) of all entries <= radius: those of row i are at indptr[i] : indptr[i + 1].
+        """
         return self.engine.reduce(self.x, self.y, op, **options)
 
     def trace(self) -> float:

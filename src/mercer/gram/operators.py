@@ -2,9 +2,13 @@
 
 import numpy as np
 
+from mercer.engines import reductions
 from mercer.errors import NotSymmetricError
+from mercer.threads import map_tiles
 
 __all__ = ["CentredGram", "Diagonal", "GivenGram", "Operator", "ShiftedGram"]
+
+_REDUCED = 2**22  # entries that a thread passes over before it looks up
 
 
 class Operator:
@@ -111,11 +115,15 @@ class GivenGram(Operator):
         return GivenGram(self.K.T)
 
     def reduce(self, op, **options):
-        from mercer.engines import reductions
+        """As `Gram.reduce`, by blocks of rows: an interrupt need not wait for the whole matrix."""
+        step = max(1, _REDUCED // max(self.shape[1], 1))
 
-        state = reductions.start(op, **options)
-        state.add(self.K, 0)
-        return state.result()
+        def job(i):
+            state = reductions.start(op, reductions.COMPILED, **options)
+            state.add(self.K[i * step : (i + 1) * step], 0)
+            return state.result()
+
+        return reductions.join(op, map_tiles(job, max(1, -(-len(self.K) // step))))
 
 
 class ShiftedGram(Operator):

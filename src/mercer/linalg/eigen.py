@@ -127,7 +127,8 @@ def _block_lanczos(A, k, rng, tol, width, max_iter, max_basis, dtype):
         T[last, :m] = T[:m, last].T
         values, S = _descending(T[:m, :m])
         block, C = _next_block(W, V[:, :m], np.abs(values).max(), rng)
-        converged = bool((np.linalg.norm(C @ S[last, :k], axis=0) <= 0.5 * tol * abs(values[0])).all())
+        top = abs(values[0]) or 1.0
+        converged = bool((np.linalg.norm(C @ S[last, :k] / top, axis=0) <= 0.5 * tol).all())
         applications += 1
     return V[:, :m] @ S[:, :k].astype(dtype), applications, converged
 
@@ -170,7 +171,7 @@ def _certified(A, vectors, iterations, tol, converged):
     values = np.einsum("ij,ij->j", vectors, images, dtype=np.float64)
     order = np.argsort(-values, kind="stable")
     top = abs(values[order[0]]) or 1.0
-    residuals = np.linalg.norm(images - vectors * values, axis=0)[order] / top
+    residuals = np.linalg.norm((images - vectors * values) / top, axis=0)[order]  # squares of 1e200 would overflow
     peaks = np.abs(vectors).argmax(axis=0)
     vectors = (vectors * np.sign(vectors[peaks, range(len(peaks))]))[:, order]
     if (residuals <= tol).all():

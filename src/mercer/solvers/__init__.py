@@ -1,7 +1,11 @@
 """Solvers on a Gram: they know matrices and records, not estimators."""
 
+from mercer.solvers.components import Components, components_of_gram, components_of_moments
+from mercer.solvers.discriminant import Discriminant, solve_discriminant
 from mercer.solvers.falkon import LandmarkSolution, LandmarkState, Moments, Sweeps, solve_landmarks
+from mercer.solvers.kmeans import FeaturePoints, GramPoints, KMeansSolution, solve_kmeans, solve_minibatch, spread_rows
 from mercer.solvers.logistic import LogisticSolution, LogisticState, LogisticSweeps, solve_logistic
+from mercer.solvers.medoids import MedoidSolution, solve_medoids, solve_one_batch
 from mercer.solvers.perceptron import (
     DualScores,
     PerceptronSolution,
@@ -12,6 +16,14 @@ from mercer.solvers.perceptron import (
     mistake_bound,
     solve_perceptron,
     voted_scores,
+)
+from mercer.solvers.preimage import (
+    Preimages,
+    Targets,
+    best_candidates,
+    by_distances,
+    by_fixed_point,
+    by_gradient,
 )
 from mercer.solvers.ridge import (
     RidgePath,
@@ -29,24 +41,38 @@ from mercer.solvers.smo import DualProblem, DualSolution, duality_gap, solve_dua
 from mercer.solvers.svm import Machine, c_svc, epsilon_svr, nu_svc, nu_svr, one_class, solve_machine
 
 __all__ = [
+    "Components",
+    "Discriminant",
     "DualProblem",
     "DualScores",
     "DualSolution",
+    "FeaturePoints",
+    "GramPoints",
+    "KMeansSolution",
     "LandmarkSolution",
     "LandmarkState",
     "LogisticSolution",
     "LogisticState",
     "LogisticSweeps",
     "Machine",
+    "MedoidSolution",
     "Moments",
     "PerceptronSolution",
     "PerceptronState",
+    "Preimages",
     "PrimalScores",
     "RidgePath",
     "RidgeSolution",
     "RowCache",
     "Sweeps",
+    "Targets",
+    "best_candidates",
+    "by_distances",
+    "by_fixed_point",
+    "by_gradient",
     "c_svc",
+    "components_of_gram",
+    "components_of_moments",
     "compression_bound",
     "duality_gap",
     "epsilon_svr",
@@ -59,13 +85,19 @@ __all__ = [
     "one_class",
     "relative_residual",
     "ridge_path",
+    "solve_discriminant",
     "solve_dual",
+    "solve_kmeans",
     "solve_landmarks",
     "solve_logistic",
     "solve_machine",
+    "solve_medoids",
+    "solve_minibatch",
+    "solve_one_batch",
     "solve_perceptron",
     "solve_ridge",
     "solve_ridge_cg",
     "solve_ridge_primal",
+    "spread_rows",
     "voted_scores",
 ]

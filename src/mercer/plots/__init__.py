@@ -1,0 +1,7 @@
+"""Pictures in scikit-learn's manner: a Display has `from_...` class methods, `plot`, and afterwards `figure_` and `axes_`."""
+
+from mercer.plots.components import EigenfunctionsDisplay, EmbeddingDisplay
+from mercer.plots.grams import ClusteredGramDisplay
+from mercer.plots.images import ImageStripDisplay
+
+__all__ = ["ClusteredGramDisplay", "EigenfunctionsDisplay", "EmbeddingDisplay", "ImageStripDisplay"]
