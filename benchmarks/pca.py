@@ -4,15 +4,15 @@ import numpy as np
 
 from benchmarks.harness import OURS, Contender, benchmark, compare
 
-GAMMA, K = 0.1, 10
+GAMMA, K = 0.05, 10
 
 
-@benchmark("kernel PCA, the first 10 components, RBF, n = 8000, d = 20, float64 and float32, against scikit-learn")
+@benchmark("kernel PCA, the first 10 components, RBF, n = 8000, d = 20, float32 and float64, against scikit-learn")
 def kernel_pca(small):
     n = 300 if small else 8000
-    X = np.random.default_rng(0).standard_normal((n, 20)) * np.linspace(1.5, 0.2, 20)
+    X = np.random.default_rng(0).standard_normal((n, 20))
     exact = _exact(X)
-    for dtype in (np.float64, np.float32):
+    for dtype in (np.float32, np.float64):
         yield _race(X.astype(dtype), exact, small)
 
 

@@ -31,7 +31,7 @@ __all__ = ["KernelPCA"]
 
 logger = logging.getLogger("mercer")
 
-_TOL = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-5}  # residuals; errors of eigenvalues are their squares
+_TOL = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-4}  # residuals; errors of eigenvalues are their squares
 
 
 def _on_landmarks(self):
@@ -69,7 +69,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     alpha : ridge of the learned inverse map.
     fit_inverse_transform : learn a map from components back to rows, which `inverse_transform` then uses.
     eigen_solver : "dense" decomposes the whole matrix; "arpack" and "randomized" both mean block Lanczos; "auto" chooses.
-    tol, max_iter : residual of the eigenvectors relative to the largest eigenvalue (0: 1e-8, float32 1e-5), cap of iterations.
+    tol, max_iter : residual of the eigenvectors relative to the largest eigenvalue (0: 1e-6, float32 1e-4), cap of iterations.
     iterated_power, copy_X, n_jobs : not used, here for scikit-learn's sake. remove_zero_eig : they always are.
     random_state : of the start of the iteration and of landmarks.
     whiten : give all components the variance 1.
@@ -160,10 +160,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         if n < 2:
             raise ValueError(f"n_samples={n}: components need two rows at least")
         K = self._training_gram(rows, None)
-        held = self._held(K)
-        fixed = self._definite(held.centred())
-        found = self._components(held if fixed is None else GivenGram(fixed.matrix), n)
-        return self._finish(K, found if fixed is None else _seen_by_new_rows(found, fixed, held), rows, n)
+        centred = self._held(K).centred()
+        fixed = self._definite(centred)
+        found = self._components(centred if fixed is None else GivenGram(fixed.matrix).centred(), n)
+        return self._finish(K, found if fixed is None else _seen_by_new_rows(found, fixed, centred), rows, n)
 
     def _begin(self):
         self._validate_params()
@@ -182,11 +182,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             return K
         return GivenGram(K.dense())
 
-    def _components(self, K, n):
+    def _components(self, centred, n):
         k = n - 1 if self.n_components is None else min(self.n_components, n - 1)
         dense = self.eigen_solver == "dense" or self.n_components is None
+        tol = self.tol or _TOL[centred.dtype]
         found = components_of_gram(
-            K, k, rng=generator(self.random_state), tol=self.tol or _TOL[K.dtype], max_iter=self.max_iter, dense=dense
+            centred, k, rng=generator(self.random_state), tol=tol, max_iter=self.max_iter, dense=dense
         )
         if found.status is not Status.CONVERGED:
             warnings.warn(f"eigenvectors have residuals up to {found.certificate:.2g} ({found.status.value}): "
@@ -381,11 +382,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         return tags
 
 
-def _seen_by_new_rows(found: Components, fixed, K) -> Components:
+def _seen_by_new_rows(found: Components, fixed, centred) -> Components:
     """Components of a repaired Gram, with coefficients that go with kernel values as they are."""
     A = fixed.transform(found.coefficients.T).T
     A = A - A.mean(axis=0)
-    centred = K.centred()
     return replace(found, coefficients=A, intercept=-(centred.column_means @ A), mean_norm=centred.mean)
 
 

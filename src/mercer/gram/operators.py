@@ -9,6 +9,7 @@ from mercer.threads import map_tiles
 __all__ = ["CentredGram", "Diagonal", "GivenGram", "Operator", "ShiftedGram"]
 
 _REDUCED = 2**22  # entries that a thread passes over before it looks up
+_FEW, _LARGE, _ROWS = 64, 2**22, 256  # columns that are few, entries of a matrix that is large, rows of it at a time
 
 
 class Operator:
@@ -89,7 +90,19 @@ class GivenGram(Operator):
             )
 
     def __matmul__(self, V):
-        return self.K @ V
+        V = np.asarray(V)
+        few = V.ndim == 2 and V.shape[1] <= _FEW and V.dtype == self.dtype
+        if not few or self.K.size < _LARGE or not self.K.flags.c_contiguous:
+            return self.K @ V
+        # BLAS is slow on a large matrix times few columns; by rows, one thread each, it keeps up with the memory.
+        out = np.empty((len(self.K), V.shape[1]), self.dtype)
+
+        def job(i):
+            some = slice(i * _ROWS, (i + 1) * _ROWS)
+            np.matmul(self.K[some], V, out=out[some])
+
+        map_tiles(job, -(-len(out) // _ROWS))
+        return out
 
     def dense(self):
         return self.K.copy()

@@ -8,6 +8,7 @@ from mercer.linalg.waiting import run_interruptibly, seconds_for_eigh
 __all__ = ["power_eigenpairs", "smallest_eigenvalue", "top_eigenpairs"]
 
 DENSE = 500  # up to here A @ I is cheaper than an iteration
+_WIDTH = 16  # columns of a block are a multiple of this, for which products are quick
 
 
 def top_eigenpairs(
@@ -16,20 +17,22 @@ def top_eigenpairs(
     *,
     rng: np.random.Generator,
     tol: float = 1e-6,
-    oversample: int = 10,
+    oversample: int = 5,
     max_iter: int = 200,
     max_basis: int | None = None,
     dtype=None,
+    start: np.ndarray | None = None,
 ) -> Eigenpairs:
     r"""The k largest (algebraic) eigenvalues and their vectors, until each has
 
     .. math:: \lVert A v - \lambda v\rVert \le \text{tol}\,|\lambda_1|.
 
-    Thick-restart block Lanczos with full reorthogonalisation: a Krylov space of blocks of k + `oversample` columns, since one
-    application to a block costs little more than to a vector, and copies of a multiple eigenvalue are found together. For n <=
-    500 or k > n / 4 the matrix A @ I is formed and decomposed.
+    Thick-restart block Lanczos with full reorthogonalisation: a Krylov space of blocks of k + `oversample` or more columns, since
+    one application to a block costs little more than to a vector, and copies of a multiple eigenvalue are found together. For
+    n <= 500 or k > n / 4 the matrix A @ I is formed and decomposed.
 
-    max_iter: applications of A to a block. max_basis: columns of the basis, by default 6 blocks and at least 60.
+    max_iter: applications of A to a block. max_basis: columns of the basis, by default 6 blocks and at least 60. start (n, s):
+    columns whose span is thought to be near the vectors, the best first.
 
     >>> pairs = top_eigenpairs(np.diag(np.arange(4.0)), 2, rng=np.random.default_rng(0))
     >>> pairs.values.round(12), pairs.vectors[:, 0].round(12)
@@ -44,7 +47,9 @@ def top_eigenpairs(
     if n <= DENSE or 4 * k > n:
         vectors, iterations, converged = _dense_vectors(A, k, dtype), 1, True
     else:
-        vectors, iterations, converged = _block_lanczos(A, k, rng, tol, k + oversample, max_iter, max_basis, dtype)
+        vectors, iterations, converged = _block_lanczos(
+            A, k, rng, tol, _WIDTH * -(-(k + oversample) // _WIDTH), max_iter, max_basis, dtype, start
+        )
     return _certified(A, vectors, iterations + 1, tol, converged)
 
 
@@ -108,13 +113,16 @@ def _dense_vectors(A, k, dtype):
     return vectors[:, : -k - 1 : -1]
 
 
-def _block_lanczos(A, k, rng, tol, width, max_iter, max_basis, dtype):
+def _block_lanczos(A, k, rng, tol, width, max_iter, max_basis, dtype, start):
     """Ritz vectors, applications, whether converged. Basis V, T = V^T A V; A V = V T + block @ C in the last block."""
     n = A.shape[0]
     width = min(width, n // 3)
     capacity = min(n - width, max(2 * width, max_basis or max(6 * width, 60)))
     V, T, m = np.empty((n, capacity), dtype=dtype, order="F"), np.zeros((capacity, capacity)), 0
-    block = np.linalg.qr(rng.standard_normal((n, width)))[0].astype(dtype)
+    first = rng.standard_normal((n, width))
+    if start is not None:
+        first[:, : min(width, start.shape[1])] = start[:, :width]
+    block = np.linalg.qr(first)[0].astype(dtype)
     values, S, applications, converged = np.empty(0), np.empty((0, 0)), 0, False
     while not converged and applications < max_iter:
         if m + width > capacity:  # thick restart: the best Ritz vectors become the start of the basis
@@ -151,18 +159,25 @@ def _next_block(W, V, norm, rng):
 
     Where W has lost rank the Krylov space is exhausted; random columns go on, so that eigenvalues it cannot see are found.
     """
-    Q, R = np.linalg.qr(
-        W
-    )  # numpy's, as the products: scipy brings a second thread pool, and the two spin against each other
-    U, size, C = np.linalg.svd(R)
+    square, U = np.linalg.eigh(np.asarray(W.T @ W, np.float64))
+    size = np.sqrt(np.maximum(square, 0.0))
     lost = size <= 10 * np.sqrt(len(W)) * np.finfo(W.dtype).eps * norm
-    C = np.where(lost, 0, size)[:, None] * C
-    block = Q @ U
+    C = np.where(lost, 0, size)[:, None] * U.T
+    block = W @ (U / np.where(lost, 1.0, size)).astype(W.dtype)
     block[:, lost] = rng.standard_normal((len(W), int(lost.sum())))
     for _ in range(2):  # a small W is not orthogonal to V relative to its own size
-        block, turn = np.linalg.qr(_orthogonalise(block, V)[0])
+        block, turn = _orthonormal(_orthogonalise(block, V)[0])
         C = turn @ C
     return block, C
+
+
+def _orthonormal(B):
+    """Orthonormal columns Q and R with B = Q R, by the Gram of the columns: twice, it is as good as reflections, and quicker."""
+    try:
+        L = np.linalg.cholesky(np.asarray(B.T @ B, np.float64))
+    except np.linalg.LinAlgError:  # columns that depend on each other
+        return np.linalg.qr(B)
+    return B @ np.linalg.inv(L).T.astype(B.dtype), L.T
 
 
 def _certified(A, vectors, iterations, tol, converged):
