@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mercer import KernelRidge, KernelRidgeCV
+from mercer import (
+    KernelFisherDiscriminant,
+    KernelKMeans,
+    KernelPCA,
+    KernelRidge,
+    KernelRidgeCV,
+    KMedoids,
+    NearestMedoidClassifier,
+)
 from mercer.errors import MemoryBudgetError
 from mercer.kernels import RBF
 
@@ -49,6 +57,20 @@ def test_a_million_rows_are_refused_in_a_second(model):
     assert not hasattr(model, "dual_coef_")
 
 
+@pytest.mark.parametrize(
+    "model",
+    [KernelPCA(3, kernel="rbf"), KernelFisherDiscriminant(), KernelKMeans(3), KMedoids(3), NearestMedoidClassifier()],
+    ids=str,
+)
+def test_components_and_clusters_of_a_million_rows_are_refused(model):
+    X = np.random.default_rng(0).random((ROWS, 10))
+    start = time.perf_counter()
+    with pytest.raises(MemoryBudgetError, match=r"the memory budget is 2 GB.*What helps: .*memory=\"64GB\""):
+        model.set_params(memory="2GB").fit(X, X[:, 0] > 0.5)
+    assert time.perf_counter() - start < 10
+    assert not model.__sklearn_is_fitted__()
+
+
 @linux
 @pytest.mark.parametrize("name", ["KernelRidge", "KernelRidgeCV"])
 def test_a_million_rows_under_an_address_space_limit(name):
@@ -81,6 +103,9 @@ def test_a_million_rows_under_an_address_space_limit(name):
         "Nystroem(RBF(3.0), n_components=500, random_state=0)",
         "RandomFourierFeatures(RBF(3.0), n_components=500, random_state=0)",
         "PolynomialSketch(2, n_components=100, random_state=0)",
+        "KernelPCA(5, kernel=RBF(3.0), n_landmarks=200, random_state=0)",
+        "KernelKMeans(5, kernel=RBF(3.0), n_landmarks=50, batch_size=10_000, random_state=0)",
+        "KMedoids(3, kernel=RBF(3.0), batch_size=50, random_state=0)",
     ],
 )
 def test_a_million_rows_are_fitted_under_an_address_space_limit(model):
@@ -116,7 +141,15 @@ MEASURED = """
     import threading, time
     from pathlib import Path
     import numpy as np
-    from mercer import KernelRidge, KernelRidgeCV
+    from mercer import (
+    KernelFisherDiscriminant,
+    KernelKMeans,
+    KernelPCA,
+    KernelRidge,
+    KernelRidgeCV,
+    KMedoids,
+    NearestMedoidClassifier,
+)
     from mercer.kernels import RBF
 
     def anonymous():
@@ -381,7 +414,15 @@ SMOKE = """
         locale.setlocale(locale.LC_ALL, LOCALE)
         assert locale.localeconv()["decimal_point"] == ","
     import numpy as np
-    from mercer import KernelRidge, KernelRidgeCV
+    from mercer import (
+    KernelFisherDiscriminant,
+    KernelKMeans,
+    KernelPCA,
+    KernelRidge,
+    KernelRidgeCV,
+    KMedoids,
+    NearestMedoidClassifier,
+)
     from mercer.kernels import RBF, Spectrum
 
     rng = np.random.default_rng(0)

@@ -16,6 +16,7 @@ from mercer.approx import heading, is_dask, lazy_rows
 from mercer.engines import BaseEngine, Engine
 from mercer.errors import NotPSDError, NumericalWarning
 from mercer.gram import GivenGram, Gram, gram, prepared_gram
+from mercer.gram.plan import budget, require
 from mercer.kernels import Kernel, Pairwise, as_kernel
 from mercer.linalg import smallest_eigenvalue
 
@@ -24,6 +25,7 @@ __all__ = ["KernelEstimator", "forget", "lazily"]
 logger = logging.getLogger("mercer")
 
 REPAIRS = ("clip", "flip", "shift")
+_LONGEST = 30.0  # seconds that one sweep over a Gram that is not held may take
 
 CONSTRAINTS = {  # of the parameters that all Gram-based estimators share
     "kernel": [str, callable],
@@ -133,6 +135,25 @@ class KernelEstimator(BaseEstimator):
         kernel = self._kernel()
         self.kernel_ = kernel._resolved(X, weight)
         return gram(self.kernel_, X, engine=self.engine, memory=self.memory, validated=True)
+
+    def _held(self, K):
+        """The Gram in memory if it fits. If not, as it is: products then compute it again, which must not take too long."""
+        needed, room = K.shape[0] ** 2 * K.dtype.itemsize, budget(self.memory)
+        if isinstance(K, GivenGram):
+            return K
+        if needed <= room:
+            return GivenGram(K.dense())
+        seconds = K.plan.seconds
+        if seconds > _LONGEST:
+            what = f"the Gram matrix of {K.shape[0]} rows, which {type(self).__name__} reads again and again,"
+            remedies = [
+                "n_landmarks=1000, or as many as you like",
+                "fewer rows or float32",
+                'a larger budget, memory="64GB"',
+            ]
+            require(needed, room, what, remedies, seconds)
+        logger.info("a Gram of %.3g bytes, %.3g allowed: computed again in each iteration", needed, room)
+        return K
 
     def _definite(self, K):
         """Test what is not certified PSD. Returns None if it can be used as it is, or the record of its repair."""

@@ -13,6 +13,8 @@ from mercer import validate
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
 from mercer.estimators.expansion import Expansion
 from mercer.estimators.labels import class_labels
+from mercer.gram import GivenGram
+from mercer.gram.plan import budget, require
 from mercer.registry import register_estimator
 from mercer.solvers import solve_discriminant
 
@@ -89,6 +91,7 @@ class KernelFisherDiscriminant(ClassifierMixin, ClassNamePrefixFeaturesOutMixin,
         self.classes_, codes = class_labels(y)
         self.priors_ = _priors(self.priors, codes, len(self.classes_))
         K = self._training_gram(rows, None)
+        self._require_room(K)
         fixed = self._definite(K)
         found = solve_discriminant(K.dense() if fixed is None else fixed.matrix, codes, len(self.classes_), self.alpha)
         A = found.coefficients if fixed is None else fixed.transform(found.coefficients.T).T
@@ -98,6 +101,13 @@ class KernelFisherDiscriminant(ClassifierMixin, ClassNamePrefixFeaturesOutMixin,
         self.X_fit_, self._gram = rows, K
         self.solver_used_ = "exact"
         return self
+
+    def _require_room(self, K):
+        n = K.shape[0]
+        remedies = ["linear discriminants of KernelPCA(n_landmarks=1000) components", "fewer rows or float32",
+                    'a larger budget, memory="64GB"']  # fmt: skip
+        seconds = None if isinstance(K, GivenGram) else K.plan.seconds
+        require(n * n * K.dtype.itemsize, budget(self.memory), f"the Gram matrix of {n} rows", remedies, seconds)
 
     def _projected(self, X):
         out = self._test_gram(X) @ self.dual_coef_

@@ -1,6 +1,5 @@
 """k-means in feature space (M10)."""
 
-import logging
 import warnings
 from numbers import Integral
 from typing import Any
@@ -27,8 +26,6 @@ from mercer.solvers import FeaturePoints, GramPoints, solve_kmeans, solve_miniba
 from mercer.streams import Held
 
 __all__ = ["KernelKMeans"]
-
-logger = logging.getLogger("mercer")
 
 
 def _knows_lengths(self):
@@ -151,16 +148,6 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if isinstance(K, GivenGram):
             self.kept_ = index
         return self._store(K, K.K if isinstance(K, GivenGram) else K.x.rows, S, norms, found, rows, "gram")
-
-    def _held(self, K):
-        """The Gram in memory if it fits, else as it is: each round then computes it again."""
-        if isinstance(K, GivenGram):
-            return K
-        needed, room = K.shape[0] ** 2 * K.dtype.itemsize, budget(self.memory)
-        if needed > room:
-            logger.info("KernelKMeans: a Gram of %.3g bytes, %.3g allowed: computed again in each round", needed, room)
-            return K
-        return GivenGram(K.dense())
 
     def _fit_landmarks(self, K, w, index, k, rows):
         if self._precomputed:

@@ -1,6 +1,5 @@
 """Kernel principal component analysis with pre-images (M11, M12)."""
 
-import logging
 import warnings
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -21,15 +20,12 @@ from mercer.estimators.expansion import Expansion
 from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS
 from mercer.estimators.preimage import METHODS, find_preimages, learned_map
 from mercer.gram import GivenGram, gram
-from mercer.gram.plan import budget
 from mercer.linalg import Status
 from mercer.random import generator
 from mercer.registry import register_estimator
 from mercer.solvers import Components, Preimages, Targets, components_of_gram, components_of_moments
 
 __all__ = ["KernelPCA"]
-
-logger = logging.getLogger("mercer")
 
 _TOL = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-4}  # residuals; errors of eigenvalues are their squares
 
@@ -171,16 +167,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         forget(self)
         if self.fit_inverse_transform and self._precomputed:
             raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
-
-    def _held(self, K):
-        """The Gram in memory if it fits, else as it is: each iteration then computes it again."""
-        if isinstance(K, GivenGram):
-            return K
-        needed, room = K.shape[0] ** 2 * K.dtype.itemsize, budget(self.memory)
-        if needed > room:
-            logger.info("KernelPCA: a Gram of %.3g bytes, %.3g allowed: computed again in each iteration", needed, room)
-            return K
-        return GivenGram(K.dense())
 
     def _components(self, centred, n):
         k = n - 1 if self.n_components is None else min(self.n_components, n - 1)
