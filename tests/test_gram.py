@@ -460,3 +460,13 @@ def test_weights_that_are_not_finite_are_refused():
     X = np.arange(4.0)[:, None]
     with pytest.raises(NanError, match="W holds"):
         RBF().pullback(X, None, np.full((4, 4), np.inf))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_of_a_large_given_gram_with_few_columns(dtype):
+    """They are made by rows on our own threads."""
+    rng = np.random.default_rng(0)
+    K, V = rng.standard_normal((2100, 2100)).astype(dtype), rng.standard_normal((2100, 7)).astype(dtype)
+    got = GivenGram(K) @ V
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, K.astype(float) @ V.astype(float), atol=1e-10 if dtype is np.float64 else 1e-3)

@@ -12,6 +12,7 @@ from mercer.gram import GivenGram
 from mercer.kernels import RBF, Linear, Pairwise, Polynomial, Sigmoid, Spectrum
 from mercer.linalg import Status
 from mercer.solvers import FeaturePoints, GramPoints, solve_kmeans, spread_rows
+from mercer.solvers.kmeans import _move
 
 
 def blobs(n=90, k=3, seed=0):
@@ -95,7 +96,13 @@ def test_the_loss_is_that_of_the_definition():
         inside = K[np.ix_(mine, mine)]
         loss += np.trace(inside) - inside.sum() / mine.sum()
     assert model.inertia_ == pytest.approx(loss, rel=1e-10)
-    assert (np.diff(np.bincount(model.labels_)) <= 0).all()  # the largest cluster first
+
+
+def test_clusters_are_numbered_by_their_weight():
+    X = np.repeat([[0.0], [10.0], [20.0]], [5, 30, 12], axis=0) + np.random.default_rng(0).standard_normal((47, 1))
+    for start in ([0, 5, 35], [35, 5, 0]):
+        model = KernelKMeans(3, kernel="linear", init=start).fit(X)
+        assert np.bincount(model.labels_).tolist() == [30, 12, 5]
 
 
 # ------------------------------------------------------------------------------------------------ landmarks, batches
@@ -116,9 +123,9 @@ def test_features_that_do_not_fit_are_computed_again():
     F, w = Polynomial(2).phi(X), np.ones(300)
     own = np.square(F).sum(axis=1)
     start = np.array([0, 1, 2])
-    found = [
-        solve_kmeans(FeaturePoints(lambda i: F[i], own, w, F.shape[1], F.dtype, room), start, 100) for room in (0, 1e9)
-    ]
+    points = [FeaturePoints(lambda i: F[i], own, w, F.shape[1], F.dtype, room) for room in (0, 1e9)]
+    assert [p._held is None for p in points] == [True, False]
+    found = [solve_kmeans(p, start, 100) for p in points]
     gram = solve_kmeans(GramPoints(GivenGram(F @ F.T), w), start, 100)
     for one in found:
         np.testing.assert_array_equal(one.labels, gram.labels)
@@ -146,13 +153,41 @@ def test_starts_are_spread_by_squared_distance():
     assert sorted(spread_rows(points, 3, rng)) == [0, 1, 2]
 
 
+def test_far_rows_are_drawn():
+    X = np.concatenate([np.random.default_rng(0).standard_normal(200), [1e3, 1e3 + 1]])[:, None]
+    points = GramPoints(GivenGram(X @ X.T), np.ones(202))
+    for seed in range(10):
+        assert np.abs(X[spread_rows(points, 2, np.random.default_rng(seed)), 0]).max() > 900
+
+
+class Drawn:
+    """Random numbers that are known: the first row, and then two to choose from."""
+
+    def choice(self, n, size=None, p=None):
+        return 0 if size is None else np.array([1, 2])
+
+
+def test_the_better_of_two_draws_is_taken():
+    X = np.array([[0.0], [9.0], [5.0], [5.1], [5.2]])  # three rows near 5, one at 9
+    assert list(spread_rows(GramPoints(GivenGram(X @ X.T), np.ones(5)), 2, Drawn())) == [0, 2]
+
+
+def test_batches_move_a_centre_to_the_mean_of_all_it_has_seen():
+    rng = np.random.default_rng(0)
+    F, centres, mass = rng.standard_normal((30, 2)), np.array([[0.0, 9.0], [0.0, 9.0]]), np.zeros(2)
+    for part in (slice(0, 10), slice(10, 30)):
+        _move(centres, mass, F[part], np.zeros(len(F[part]), int))
+    np.testing.assert_allclose(centres[:, 0], F.mean(axis=0))
+    np.testing.assert_allclose(centres[:, 1], [9.0, 9.0])
+
+
 def test_a_cluster_that_loses_all_rows_takes_the_farthest():
-    X = np.array([[0.0], [0.1], [0.2], [10.0], [30.0]])
+    X = np.array([[0.0], [0.1], [0.2], [10.0], [30.0]]) + 100.0
     points = GramPoints(GivenGram(X @ X.T), np.ones(5))
     found = solve_kmeans(points, np.array([0, 0, 1]), 20)  # the second centre is the first again
     assert found.status is Status.CONVERGED
     assert len(np.unique(found.labels)) == 3
-    assert found.loss == pytest.approx(0.02)
+    assert found.loss == pytest.approx(0.02, rel=1e-6)
 
 
 def test_hard_cases():

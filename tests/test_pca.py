@@ -26,7 +26,7 @@ from mercer.kernels import (
     Spectrum,
     White,
 )
-from mercer.solvers import Targets, components_of_gram
+from mercer.solvers import Targets, by_distances, by_fixed_point, by_gradient, components_of_gram
 
 WORDS = ("linear", "poly", "rbf", "sigmoid", "cosine")
 
@@ -238,6 +238,10 @@ def test_an_indefinite_gram_is_reported():
     with pytest.warns(NumericalWarning, match="repaired by clip"):
         clipped = KernelPCA(2, kernel="precomputed", indefinite="clip").fit(K)
     same_up_to_sign(clipped.transform(K), model.transform(K), atol=1e-8)  # the leading directions are the same
+    with pytest.warns(NumericalWarning, match="repaired by flip"):
+        flipped = KernelPCA(kernel="precomputed", indefinite="flip")
+        T = flipped.fit_transform(K)
+    np.testing.assert_allclose(flipped.transform(K), T, atol=1e-8)  # also along directions that were negative
 
 
 def test_kernels_that_are_conditionally_positive_need_no_repair():
@@ -245,7 +249,9 @@ def test_kernels_that_are_conditionally_positive_need_no_repair():
     X = data()
     kernel = Multiquadric()
     assert kernel.validity.kind == "cpd"
-    values = KernelPCA(3, kernel=kernel).fit(X).eigenvalues_
+    model = KernelPCA(3, kernel=kernel).fit(X)
+    values = model.eigenvalues_
+    assert not hasattr(model, "smallest_eigenvalue_")  # nothing to test
     H = np.eye(60) - 1 / 60
     np.testing.assert_allclose(values, np.linalg.eigvalsh(H @ kernel(X) @ H)[::-1][:3])
 
@@ -326,10 +332,11 @@ def test_features_of_a_row_lead_back_to_it(kernel, method):
     assert found.score.min() > 0.9999
 
 
+@pytest.mark.parametrize("kernel", [RBF(1.5), 2.0 * RationalQuadratic(lengthscale=1.5)], ids=repr)
 @pytest.mark.parametrize("method", ["fixed_point", "gradient"])
-def test_searches_end_where_the_slope_is_zero(method):
+def test_searches_end_where_the_slope_is_zero(method, kernel):
     X = data(40, 2)
-    model = KernelPCA(3, kernel=RBF(1.5)).fit(X)
+    model = KernelPCA(3, kernel=kernel).fit(X)
     T = model.transform(X[:10])
     found = model.preimages(T, method, start=X[:10])
     assert found.converged.all()
@@ -337,6 +344,28 @@ def test_searches_end_where_the_slope_is_zero(method):
     assert np.abs(G).max() < 1e-3
     best = model.preimages(T, "candidates")
     assert (found.residual <= best.residual + 1e-12).all()
+
+
+@pytest.mark.filterwarnings("ignore::mercer.errors.NumericalWarning")  # these targets are far from any row
+@pytest.mark.parametrize("method", ["fixed_point", "gradient"])
+def test_no_search_ends_worse_than_it_began(method):
+    """Targets with weights of both signs, for which a full step often leads away."""
+    X, rng = data(30, 2), np.random.default_rng(0)
+    targets = Targets(gram(RBF(0.7), X), rng.standard_normal((40, 30)))
+    start = X[rng.integers(30, size=40)]
+    before = targets.objective(start, np.arange(40))
+    search = {"fixed_point": by_fixed_point, "gradient": by_gradient}[method]
+    found = search(targets, start)
+    assert (targets.objective(found.rows, np.arange(40)) <= before + 1e-12).all()
+    assert np.abs(found.rows).max() < 50
+
+
+@pytest.mark.parametrize("size", [1.0, 2.0, 0.3])
+@pytest.mark.parametrize("kernel", RADIAL[:4], ids=repr)
+def test_distances_place_a_row(kernel, size):
+    """Along the direction of a row's features, however long, the row itself."""
+    X = data(60)
+    np.testing.assert_allclose(by_distances(Targets(gram(kernel, X), size * np.eye(60)[:9])), X[:9], atol=1e-3)
 
 
 def test_the_two_searches_agree():

@@ -159,7 +159,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         centred = self._held(K).centred()
         fixed = self._definite(centred)
         found = self._components(centred if fixed is None else GivenGram(fixed.matrix).centred(), n)
-        return self._finish(K, found if fixed is None else _seen_by_new_rows(found, fixed, centred), rows, n)
+        if fixed is not None:
+            self.repaired_coefficients_ = found.coefficients
+            found = _seen_by_new_rows(found, fixed, centred)
+        return self._finish(K, found, rows, n)
 
     def _begin(self):
         self._validate_params()
@@ -202,7 +205,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         self.scale_ = np.sqrt(n / found.values) if self.whiten else np.ones(len(found.values))
         on_landmarks = hasattr(self, "map_")
         if self.fit_inverse_transform:
-            T = K @ found.coefficients + found.intercept if on_landmarks else found.coefficients * found.values
+            T = K @ found.coefficients + found.intercept if on_landmarks else self._inside * found.values
             self.inverse_ = learned_map(self, T, rows)
         self.solver_used_ = "landmarks" if on_landmarks else "gram"
         return self
@@ -280,7 +283,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         self.fit(X)
         if self.solver_used_ == "landmarks":
             return self.transform(X)
-        return (self.scale_ * self.coefficients_ * self.eigenvalues_).astype(self.coefficients_.dtype)
+        return (self.scale_ * self._inside * self.eigenvalues_).astype(self.coefficients_.dtype)
+
+    @property
+    def _inside(self):
+        """Coefficients of the directions on the rows of the fit as the fit saw them, which a repair may have changed."""
+        return getattr(self, "repaired_coefficients_", self.coefficients_)
 
     def _projected(self, X):
         K = self._test_gram(X)
@@ -309,7 +317,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         check_is_fitted(self)
         if self.solver_used_ == "landmarks":
             raise AttributeError("eigenvectors of all rows are not kept by a fit on landmarks")
-        return self.coefficients_ * np.sqrt(self.eigenvalues_)
+        return self._inside * np.sqrt(self.eigenvalues_)
 
     @property
     def expansion_(self) -> Expansion:
