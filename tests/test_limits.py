@@ -141,15 +141,7 @@ MEASURED = """
     import threading, time
     from pathlib import Path
     import numpy as np
-    from mercer import (
-    KernelFisherDiscriminant,
-    KernelKMeans,
-    KernelPCA,
-    KernelRidge,
-    KernelRidgeCV,
-    KMedoids,
-    NearestMedoidClassifier,
-)
+    from mercer import KernelRidge, KernelRidgeCV
     from mercer.kernels import RBF
 
     def anonymous():
@@ -414,15 +406,7 @@ SMOKE = """
         locale.setlocale(locale.LC_ALL, LOCALE)
         assert locale.localeconv()["decimal_point"] == ","
     import numpy as np
-    from mercer import (
-    KernelFisherDiscriminant,
-    KernelKMeans,
-    KernelPCA,
-    KernelRidge,
-    KernelRidgeCV,
-    KMedoids,
-    NearestMedoidClassifier,
-)
+    from mercer import KernelRidge, KernelRidgeCV
     from mercer.kernels import RBF, Spectrum
 
     rng = np.random.default_rng(0)
