@@ -166,10 +166,11 @@ def test_a_million_rows_are_separated(cache, most):
 @linux
 @pytest.mark.timeout(400)
 def test_a_million_overlapping_rows_stop_at_the_cap():
-    more, converged, right, warned = on_a_million_rows("SVC(gamma=0.1, max_iter=4000)", 1.5)
+    """It ends in time with a finite model and a warning. How good that model is, nobody can say: 4000 steps have looked at
+    few of the rows, those that are most wrong first, and it may be worse than chance."""
+    more, converged, _, warned = on_a_million_rows("SVC(gamma=0.1, max_iter=4000)", 1.5)
     assert more < 800e6
     assert not converged
-    assert right > 0.5
     assert warned == ["ConvergenceWarning"]
 
 
