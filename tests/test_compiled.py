@@ -350,6 +350,13 @@ def spline(x, y):
     return 1 + x * y + x * y * m - (x + y) / 2 * m**2 + m**3 / 3
 
 
+def window(u, m):
+    u = np.abs(u)
+    if m == 0:
+        return np.where(u < 1, np.cos(np.pi * np.minimum(u, 1) / 2), 0)
+    return np.where(u <= 1, np.maximum(1 - u ** (m // 10), 0) ** (m % 10), 0)
+
+
 def chi2(x, y):
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(x == y, 0, (x - y) ** 2 / (x + y))
@@ -363,7 +370,9 @@ COLUMN = {
     "gauss": lambda x, y, m: np.exp(-((x - y) ** 2) / 2),
     "bspline": lambda x, y, m: bspline(x - y, m),
     "spline": lambda x, y, m: spline(x, y),
+    "window": lambda x, y, m: window(x - y, m),
 }
+PARAMETER = {"window": 33}  # the smoothest at its end; of the other codes 3
 
 
 def combined(code, combine, parameter, A, B, weights, degree):
@@ -399,13 +408,13 @@ def test_column_tile(code, combine, dtype):
     A, B, w = columns(dtype)
     D = 3 if combine == "elementary" else 1
     out = np.full((D, len(A), len(B)), np.nan, dtype)
-    arguments = c.COLUMN_CODE[code], c.COMBINE_CODE[combine], 3
+    arguments = c.COLUMN_CODE[code], c.COMBINE_CODE[combine], PARAMETER.get(code, 3)
     for start, init in ((0, True), (2, False)):  # columns in two pieces
         stop = 2 if init else A.shape[1]
         piece = np.ascontiguousarray(A[:, start:stop]), np.ascontiguousarray(B.T[start:stop])
         c.column_tile(*arguments, *piece, w[start:stop], init, out)
     for p in range(1, D + 1):
-        expected = combined(code, combine, 3, A, B, w.astype(float), p)
+        expected = combined(code, combine, PARAMETER.get(code, 3), A, B, w.astype(float), p)
         np.testing.assert_allclose(out[p - 1], expected, rtol=5 * RTOL[dtype], atol=10 * EPS[dtype])
 
 
@@ -416,7 +425,9 @@ def test_column_tile_passes_nan_on(dtype):
     for code in set(COLUMN) - {"equal"}:
         for combine in c.COMBINE_CODE:
             out = np.empty((2 if combine == "elementary" else 1, 1, 40), dtype)
-            c.column_tile(c.COLUMN_CODE[code], c.COMBINE_CODE[combine], 3, A, B.T.copy(), w, True, out)
+            c.column_tile(
+                c.COLUMN_CODE[code], c.COMBINE_CODE[combine], PARAMETER.get(code, 3), A, B.T.copy(), w, True, out
+            )
             assert np.flatnonzero(np.isnan(out[-1, 0])).tolist() == [7], (code, combine)
 
 
@@ -425,6 +436,18 @@ def test_equal_compares_codes_in_float64():
     out = np.empty((1, 1, 1), np.float32)
     c.column_tile(c.COLUMN_CODE["equal"], 0, 0, A, B.T.copy(), np.ones(2, np.float32), True, out)
     assert out[0, 0, 0] == 1
+
+
+@pytest.mark.parametrize("m", [0, 11, 20, 21, 22, 33])
+def test_window_values_and_slopes(m):
+    x = np.array([[0.0], [0.3], [-0.7], [1.0 - 1e-7], [1.0], [-1.0], [1.0 + 1e-7], [40.0], [np.nan]])
+    zero, one, out = np.zeros((1, 1)), np.ones(1), np.empty((1, 9, 1))
+    c.column_tile(c.COLUMN_CODE["window"], 0, m, x, zero, one, True, out)
+    np.testing.assert_allclose(out[0, :-1], window(x[:-1], m), rtol=1e-13, atol=1e-16)
+    assert np.isnan(out[0, -1])
+    slope = pull("window", "sum", m, x[1:4], zero, one, np.ones((3, 1)))[0]
+    expected = (window(x[1:4] + 1e-8, m) - window(x[1:4] - 1e-8, m)) / 2e-8
+    np.testing.assert_allclose(slope, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("m", [1, 3, 5, 7])
@@ -453,11 +476,16 @@ def test_column_pullback_by_central_differences(code, combine):
     A, B, w = columns(np.float64, 3, 4, 5)
     if code == "chi2":
         A, B = A + 0.5, B + 0.25 * np.arange(1, 6)  # 0/0 and x + y = 0 have no derivative
+    if (code, combine) == ("window", "elementary"):
+        pytest.skip(
+            "one parameter cannot be the code of a window and the degree of a polynomial; windows are multiplied"
+        )
     V, h, degree = np.random.default_rng(6).standard_normal((3, 4)), 1e-6, 2
-    parameter = degree if combine == "elementary" else 3
+    own = PARAMETER.get(code, 3)
+    parameter = degree if combine == "elementary" else own
     if code == "bspline" and combine == "elementary":
         parameter = degree = 3
-    f = lambda A, B: (V * combined(code, combine, 3, A, B, w, degree)).sum()  # noqa: E731
+    f = lambda A, B: (V * combined(code, combine, own, A, B, w, degree)).sum()  # noqa: E731
     slopes = []
     for which in (0, 1):
         slope = np.zeros((A, B)[which].shape)
@@ -477,8 +505,8 @@ def test_column_pullback_in_float32_and_of_identical_rows(code, combine):
     A, B, w = columns(np.float32, 4, 6)
     B[:4] = A
     V = np.random.default_rng(7).standard_normal((4, 6)).astype(np.float32)
-    single = pull(code, combine, 3, A, B, w, V)
-    double = pull(code, combine, 3, *(x.astype(np.float64) for x in (A, B, w, V)))
+    single = pull(code, combine, PARAMETER.get(code, 3), A, B, w, V)
+    double = pull(code, combine, PARAMETER.get(code, 3), *(x.astype(np.float64) for x in (A, B, w, V)))
     for s, d in zip(single, double, strict=True):
         assert s.dtype == np.float32
         assert np.isfinite(d).all()
@@ -489,7 +517,7 @@ def test_pullback_passes_nan_on():
     A, B, w = columns(np.float64, 1, 2)
     A[0, 1] = np.nan
     for code in set(COLUMN) - {"equal"}:
-        gA, gB = pull(code, "sum", 3, A, B, w, np.ones((1, 2)))
+        gA, gB = pull(code, "sum", PARAMETER.get(code, 3), A, B, w, np.ones((1, 2)))
         assert np.flatnonzero(np.isnan(gA[0])).tolist() == [1], code
         assert np.isnan(gB).sum(0).tolist() == [0, 2, 0, 0, 0, 0], code
 

@@ -776,8 +776,8 @@ def sqdist_tile_csr(G, rowv, colv, Adata, Aindices, Aindptr, Bdata, Bindices, Bi
 
 # -------------------------------------------------------------------------------------------------------- column statistics
 
-COLUMN_CODE = {"absdiff": 0, "min": 1, "chi2": 2, "equal": 3, "gauss": 4, "bspline": 5, "spline": 6}
-ABSDIFF, COLUMN_MIN, CHI2, EQUAL, GAUSS, BSPLINE, SPLINE = COLUMN_CODE.values()
+COLUMN_CODE = {"absdiff": 0, "min": 1, "chi2": 2, "equal": 3, "gauss": 4, "bspline": 5, "spline": 6, "window": 7}
+ABSDIFF, COLUMN_MIN, CHI2, EQUAL, GAUSS, BSPLINE, SPLINE, WINDOW = COLUMN_CODE.values()
 COMBINE_CODE = {"sum": 0, "prod": 1, "elementary": 2}
 SUM, PROD, ELEMENTARY = COMBINE_CODE.values()
 
@@ -833,6 +833,46 @@ def _bspline_row(degree, x, y, v):
 
 
 @compiled
+def _bump(u, a, b, zero, one):
+    """(1 - u^a)^b for u >= 0, 0 beyond 1; a, b of 0 to 3."""
+    power = u if a == 1 else (u * u if a == 2 else u * u * u)
+    base = _positive(one - power, zero)
+    value = base if b == 1 else (base * base if b == 2 else base * base * base)
+    flat = one if u <= one else u * zero  # NaN stays NaN
+    return flat if b == 0 else value
+
+
+@compiled
+def _window_row(code, x, y, v):
+    """The window of a code at x - y: see `mercer.engines.columns.window`."""
+    real = v.dtype.type
+    zero, one, quarter = real(0), real(1), real(0.5 * math.pi)
+    a, b = code // 10, code % 10
+    if code == 0:
+        for j in range(v.size):
+            u = abs(x - y[j])
+            v[j] = zero if u >= one else math.cos(quarter * u)
+    else:
+        for j in range(v.size):
+            v[j] = _bump(abs(x - y[j]), a, b, zero, one)
+
+
+@compiled
+def _window_pair(code, u):
+    """Value and slope of a window at u, in float64; the slope is 0 at the kinks."""
+    r, s = abs(u), _sign(u, 0.0, 1.0)
+    a, b = code // 10, code % 10
+    if code == 0:
+        value = 0.0 if r >= 1.0 else math.cos(0.5 * math.pi * r)
+        return value, 0.0 if r >= 1.0 else -0.5 * math.pi * math.sin(0.5 * math.pi * u)
+    value = _bump(r, a, b, 0.0, 1.0)
+    if r >= 1.0 or b == 0:
+        return value, 0.0
+    below = 1.0 if b == 1 else _bump(r, a, b - 1, 0.0, 1.0)
+    return value, -a * b * below * r ** (a - 1) * s
+
+
+@compiled
 def _column_row(code, parameter, x, y, v):
     """v[j] = the column function of x and y[j]."""
     real = v.dtype.type
@@ -858,6 +898,8 @@ def _column_row(code, parameter, x, y, v):
         third = real(1.0 / 3.0)
         for j in range(v.size):
             v[j] = _spline(x, y[j], one, half, third)
+    elif code == WINDOW:
+        _window_row(int(parameter), x, y, v)
 
 
 @compiled
@@ -890,7 +932,7 @@ def column_tile(code, combine, parameter, A, BT, weights, init, out):
     Parameters
     ----------
     code, combine : ints from `COLUMN_CODE` and `COMBINE_CODE`
-    parameter : degree of "bspline", odd; not used otherwise
+    parameter : degree of "bspline", odd, or the code of a "window"; not used otherwise
     A : (bi, d); BT : (d, bj), the transpose of the other side, so that the inner loop runs along j. float64 codes of
         categories may be given for "equal" whatever the dtype of out; NaN equals nothing there, not even NaN.
     weights : (d,) of out's dtype, multiplies the columns of a sum; not used otherwise
@@ -982,6 +1024,10 @@ def _column_slopes(code, parameter, a, b, z, fa, fb):
             x, y = a[k], b[k]
             z[k] = _spline(x, y, one, half, third)
             fa[k], fb[k] = _spline_slope(x, y, one, half), _spline_slope(y, x, one, half)
+    elif code == WINDOW:
+        for k in range(z.size):
+            value, slope = _window_pair(int(parameter), np.float64(a[k] - b[k]))
+            z[k], fa[k], fb[k] = value, slope, -slope
 
 
 @compiled
@@ -1031,7 +1077,7 @@ def column_pullback(code, combine, parameter, A, B, weights, V, gA, gB):
     Parameters
     ----------
     code, combine : ints from `COLUMN_CODE` and `COMBINE_CODE`
-    parameter : degree of "bspline"; for "elementary" the degree D of the polynomial e_D (so not both together)
+    parameter : as there; for "elementary" the degree D of the polynomial e_D (so not both together)
     A, gA : (bi, d); B, gB : (bj, d), not transposed; weights : (d,), for sums; V : (bi, bj). gA and gB have V's dtype.
     """
     d, degree = A.shape[1], int(parameter) if combine == ELEMENTARY else 0

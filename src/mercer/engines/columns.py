@@ -42,6 +42,25 @@ def _chi2_slope(a, b, _):
     return 2 * ratio - ratio**2
 
 
+def window(u, code):
+    """(1 - |u|^a)^b where |u| <= 1, else 0, for the code 10 a + b; cos(pi u / 2) for the code 0."""
+    u = np.abs(u)
+    if code == 0:
+        return np.cos(0.5 * math.pi * np.minimum(u, 1.0)) * (u < 1.0)
+    a, b = divmod(code, 10)
+    return np.maximum(1.0 - u**a, 0.0) ** b * (u <= 1.0)
+
+
+def _window_slope(u, code):
+    """The slope, 0 at the kinks."""
+    inside = np.abs(u) < 1.0
+    if code == 0:
+        return np.where(inside, -0.5 * math.pi * np.sin(0.5 * math.pi * u), 0.0)
+    a, b = divmod(code, 10)
+    bump, power = np.maximum(1.0 - np.abs(u) ** a, 0.0), np.sign(u) * np.abs(u) ** (a - 1)
+    return np.where(inside, -a * b * bump ** max(b - 1, 0) * power, 0.0)
+
+
 # name -> (function, derivative in the first argument); all functions are symmetric
 FUNCTIONS = {
     "absdiff": (lambda a, b, _: np.abs(a - b), lambda a, b, _: np.sign(a - b)),
@@ -50,11 +69,12 @@ FUNCTIONS = {
     "equal": (lambda a, b, _: (a == b).astype(a.dtype), lambda a, b, _: np.zeros(np.broadcast_shapes(a.shape, b.shape), a.dtype)),
     "gauss": (lambda a, b, _: np.exp(-0.5 * (a - b) ** 2), lambda a, b, _: -(a - b) * np.exp(-0.5 * (a - b) ** 2)),
     "bspline": (lambda a, b, m: bspline(a - b, m), lambda a, b, m: _bspline_slope(a - b, m)),
+    "window": (lambda a, b, c: window(a - b, c), lambda a, b, c: _window_slope(a - b, c)),
     "spline": (_spline, lambda a, b, _: np.where(a < b, b + a * b - a**2 / 2, b + b**2 / 2)),
 }  # fmt: skip
 
 #: Functions of a - b.
-OF_DIFFERENCES = ("absdiff", "bspline", "gauss")
+OF_DIFFERENCES = ("absdiff", "bspline", "gauss", "window")
 
 
 def weights_of(statistic, d) -> np.ndarray:

@@ -44,12 +44,12 @@ from mercer.kernels.radial import (
     Periodic,
     RationalQuadratic,
     ThinPlate,
-    Window,
 )
 from mercer.kernels.sklearn_names import as_kernel
 from mercer.kernels.strings import Spectrum
 from mercer.kernels.user import Basis, Blockwise, Pairwise
 from mercer.kernels.validity import Validity
+from mercer.kernels.windows import Biweight, CosineWindow, Epanechnikov, Triangular, Tricube, Window
 from mercer.registry import register
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "ArcSine",
     "BSpline",
     "Basis",
+    "Biweight",
     "Blockwise",
     "Brownian",
     "Categorical",
@@ -67,7 +68,9 @@ __all__ = [
     "Chi2",
     "Constant",
     "Cosine",
+    "CosineWindow",
     "Difference",
+    "Epanechnikov",
     "Exp",
     "FeatureKernel",
     "Gaussian",
@@ -104,6 +107,8 @@ __all__ = [
     "Tanimoto",
     "ThinPlate",
     "Times",
+    "Triangular",
+    "Tricube",
     "Validity",
     "Warp",
     "White",

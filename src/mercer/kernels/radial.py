@@ -1,4 +1,4 @@
-"""Kernels of a distance: Gaussian, Laplacian, Matern, rational quadratic, multiquadrics, thin plates, periodic, window."""
+"""Kernels of a distance: Gaussian, Laplacian, Matern, rational quadratic, multiquadrics, thin plates, periodic."""
 
 import math
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 from scipy import special
 
-from mercer.expr import Table, exp, log, maximum, power, sqrt, table, where
+from mercer.expr import Table, exp, log, maximum, power, sqrt, table
 from mercer.kernels.base import Isotropic, frozen
 from mercer.kernels.digest import FrozenArray
 from mercer.kernels.parameters import Lengthscale, Matrix, Positive, Spec
@@ -25,7 +25,6 @@ __all__ = [
     "Periodic",
     "RationalQuadratic",
     "ThinPlate",
-    "Window",
 ]
 
 
@@ -296,27 +295,6 @@ class ThinPlate(Isotropic):
     @property
     def validity(self):
         return certificate("cpd", "the thin-plate spline is conditionally PD (Duchon)", order=2)
-
-
-@register
-@frozen
-class Window(Isotropic):
-    """Window indicator (K12): 1 if ||x - y|| <= lengthscale, else 0. The classic similarity that is not a kernel.
-
-    >>> Window().validity.kind
-    'not-psd'
-    """
-
-    lengthscale: Lengthscale = 1.0
-    not_differentiable = ("lengthscale",)
-    differentiable_inputs = False
-
-    def profile(self, s):
-        return where(1.0 - s, 1.0, 0.0)
-
-    @property
-    def validity(self):
-        return certificate("not-psd", "the window indicator on 1, 2, 3 has the eigenvalue 1 - sqrt(2)")
 
 
 @register
