@@ -18,6 +18,7 @@ from mercer.approx import sweeps
 from mercer.errors import ConvergenceWarning, MemoryBudgetError, ModelFileError, NumericalWarning, StreamError
 from mercer.estimators.landmarks import Checkpoint
 from mercer.kernels import RBF, Linear, Matern, Spectrum
+from mercer.linalg import rpcholesky
 from mercer.solvers import falkon
 
 METHODS = list(approx.LANDMARKS)
@@ -61,6 +62,52 @@ def test_landmarks_are_different_rows_and_follow_the_seed(method):
     else:
         assert len(np.unique(a.index)) == 25
     assert (a.error is not None) == (method == "rpcholesky")
+
+
+def left_by(K, index):
+    """Share of the trace that rows leave unexplained, from the definition."""
+    return 1 - np.trace(K[:, index] @ np.linalg.solve(K[np.ix_(index, index)], K[index])) / np.trace(K)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_pivots_that_are_dropped_and_what_that_leaves(dtype):
+    """More pivots are drawn than asked for; those left explain more than as many of the first, and know how much."""
+    X = np.random.default_rng(0).standard_normal((900, 4)).astype(dtype)
+    lazy = RBF(2.0).gram(X)
+    K = RBF(2.0)(X.astype(float))
+    found = [approx.choose_landmarks(lazy, 100, rng=np.random.default_rng(s)) for s in range(8)]
+    first = [rpcholesky(lazy, 100, rng=np.random.default_rng(s)).pivots for s in range(8)]
+    for one in found:
+        assert len(np.unique(one.index)) == 100
+        assert one.error == pytest.approx(left_by(K, one.index), rel=1e-6 if dtype == "float64" else 5e-3)
+    assert np.mean([one.error for one in found]) < 0.96 * np.mean([left_by(K, index) for index in first])
+
+
+def test_a_landmark_that_explains_itself_alone_is_not_dropped():
+    """Rows far from all others: no other row speaks for their landmarks."""
+    X = np.random.default_rng(0).standard_normal((2000, 2))
+    X[:25] = 50.0 * np.arange(1, 26)[:, None]
+    K = RBF(2.0).gram(X)
+    found = approx.choose_landmarks(K, 60, rng=np.random.default_rng(1))
+    assert set(range(25)) <= set(found.index.tolist())
+
+
+def test_of_two_landmarks_that_say_the_same_one_stays():
+    X = np.repeat(10.0 * np.arange(200.0)[:, None], 2, axis=0)
+    X[1::2, 0] += np.linspace(0.05, 0.5, 200)  # pairs of neighbours far from the other pairs, some nearer than others
+    found = approx.choose_landmarks(RBF(1.0).gram(X), 330, rng=np.random.default_rng(0))
+    assert len(np.unique(found.index // 2)) == 200
+
+
+def test_pivots_are_dropped_as_by_trying_each():
+    """The slow twin: drop the pivot without which least is left, again and again."""
+    X = np.random.default_rng(0).standard_normal((200, 3))
+    K = RBF(1.0)(X)
+    for seed in range(3):
+        pivots = rpcholesky(RBF(1.0).gram(X), 66, rng=np.random.default_rng(seed)).pivots.tolist()
+        for _ in range(6):
+            pivots.remove(min(pivots, key=lambda p: left_by(K, [q for q in pivots if q != p])))  # noqa: B023
+        assert approx.choose_landmarks(RBF(1.0).gram(X), 60, rng=np.random.default_rng(seed)).index.tolist() == pivots
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -280,7 +327,7 @@ def test_features_of_many_rows_do_not_need_a_factor_of_all():
     X = np.random.default_rng(0).standard_normal((30_000, 3)).astype(np.float32)
     model = Nystroem(RBF(1.0), n_components=50, random_state=0).fit(X)
     assert model.transform(X).shape == (30_000, 50)
-    with pytest.raises(MemoryBudgetError, match="choosing 500 landmarks among 20000 rows needs 42 MB"):
+    with pytest.raises(MemoryBudgetError, match="choosing 500 landmarks among 20000 rows needs 58.5 MB"):
         Nystroem(RBF(1.0), n_components=500, memory="40MB").fit(X)
     with pytest.raises(ValueError, match="has no rows to choose landmarks from"):
         Nystroem("precomputed").fit(np.eye(5))
@@ -467,8 +514,10 @@ def test_what_needs_all_rows_says_so():
 
 def test_a_budget_that_landmarks_do_not_fit():
     X, y, _ = data()
-    with pytest.raises(MemoryBudgetError, match="kernel ridge on 200 landmarks needs"):
+    with pytest.raises(MemoryBudgetError, match="choosing 200 landmarks among 300 rows needs"):
         KernelRidge(kernel=RBF(1.0), n_landmarks=200, random_state=0, memory="1MB").fit(X, y)
+    with pytest.raises(MemoryBudgetError, match="kernel ridge on 200 landmarks needs"):
+        KernelRidge(kernel=RBF(1.0), n_landmarks=200, landmarks="uniform", random_state=0, memory="1MB").fit(X, y)
 
 
 def test_ctrl_c_leaves_nothing_half_fitted_and_the_checkpoint_goes_on(tmp_path):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer import streams, validate
-from mercer.approx.landmarks import Landmarks, choose_landmarks
+from mercer.approx.landmarks import Landmarks, choose_landmarks, pivots_for
 from mercer.errors import NumericalWarning
 from mercer.gram import Gram, gram, prepared_gram
 from mercer.gram.plan import budget, require
@@ -90,7 +90,8 @@ def choosing_bytes(method, most, n, dtype) -> int:
     if method != "rpcholesky":
         return 0
     m = min(n, max(_CANDIDATES, _PER_LANDMARK * most))
-    return np.dtype(dtype).itemsize * m * min(most, m) + 8 * most**2
+    k = min(pivots_for(most), m)
+    return np.dtype(dtype).itemsize * m * k + 48 * k**2  # the factor, and six matrices to judge the pivots by
 
 
 def _candidates(seen, most, method, tol, memory):

@@ -4,17 +4,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from mercer.gram import Gram
 from mercer.linalg import rpcholesky, safe_cholesky
 
-__all__ = ["LANDMARKS", "Landmarks", "choose_landmarks"]
+__all__ = ["LANDMARKS", "Landmarks", "choose_landmarks", "pivots_for"]
 
 _SCORES = 5.0  # rows whose scores are computed, for each that may have a score of 1
-_FIRST, _LOWEST = (
-    10,
-    1e-10,
-)  # rows of the first dictionary; a ridge, in parts of the trace, below which scores mean nothing
+_FIRST = 10  # rows of the first dictionary
+_LOWEST = 1e-10  # a ridge, in parts of the trace, below which scores mean nothing
+_SPARE = 10  # one pivot for so many is drawn to be dropped
+_ROWS = 512  # of a factor, multiplied at a time
+_ROUNDS = 10  # in which they are dropped
+_ALIKE = 0.1  # cosine from which on two are not dropped together
+_JUDGES = 4  # rows for each pivot that say which to drop
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +51,75 @@ def choose_landmarks(K: Gram, count: int, method: str = "rpcholesky", *, rng: np
 
 
 def _rpcholesky(K, count, rng, tol, alpha):
-    found = rpcholesky(K, count, rng=rng, tol=tol)
+    found = rpcholesky(K, count if tol else pivots_for(count), rng=rng, tol=tol)
     if not len(found.pivots):
         raise ValueError(
             f"{K.kernel!r} has no positive k(x, x) on these rows; landmarks need a positive semi-definite kernel"
         )
-    return Landmarks(found.pivots, "rpcholesky", found.error)
+    if len(found.pivots) <= count:
+        return Landmarks(found.pivots, "rpcholesky", found.error)
+    return _without_the_least(found, count)
+
+
+def pivots_for(count) -> int:
+    """Pivots that are drawn for so many landmarks: some more, since later ones make some of the first superfluous."""
+    return count + -(-count // _SPARE)
+
+
+def _without_the_least(found, count) -> Landmarks:
+    """The pivots but for those whose removal leaves least unexplained, dropped in rounds.
+
+    With K_nM = F L^T, L = F_M, combinations of pivots that miss pivot j are orthogonal to column j of U = L^-1: what j alone
+    explains is the part of F along it. Once some are dropped, that of the others is what is orthogonal to their columns.
+    """
+    k, L = len(found.pivots), np.tril(found.factor[found.pivots].astype(np.float64))
+    G, U = _moments(found, L), solve_triangular(L, np.eye(k), lower=True, check_finite=False)
+    U /= np.linalg.norm(U, axis=0)
+    P, dropped = G @ U, np.zeros(k, bool)
+    basis = np.empty((k, 0))
+    while (left := k - count - basis.shape[1]) > 0:
+        Q = _superfluous(U, P, dropped, min(left, -(-(k - count) // _ROUNDS)))
+        A = Q.T @ U
+        U -= Q @ A
+        P -= (G @ Q) @ A
+        basis = np.hstack([basis, Q])
+    error = found.error + _along(found.factor, basis) / found.trace
+    return Landmarks(found.pivots[~dropped], "rpcholesky", error)
+
+
+def _superfluous(U, P, dropped, most):
+    """Mark at most so many pivots as dropped, those along which there is least, and give a basis of their directions.
+
+    Of two that say the same only one goes: each is superfluous because of the other.
+    """
+    size = np.sqrt(np.einsum("ij,ij->j", U, U))
+    size[dropped] = 1.0
+    loss = np.where(dropped, np.inf, np.einsum("ij,ij->j", U, P) / size**2)
+    least = np.argsort(loss, kind="stable")[:most]
+    alike = np.abs((U[:, least] / size[least]).T @ (U[:, least] / size[least])) > _ALIKE
+    kept: list[int] = []
+    for i in range(len(least)):
+        if not alike[i, kept].any():
+            kept.append(i)
+    dropped[least[kept]] = True
+    return np.linalg.qr(U[:, least[kept]])[0]
+
+
+def _moments(found, L):
+    """F^T F from the pivots, each of which explains itself at least, and from a sample of the other rows."""
+    others = np.delete(np.arange(len(found.factor)), found.pivots)
+    some = others[:: max(1, len(others) // (_JUDGES * len(L)))]
+    G = np.zeros_like(L)
+    for i in range(0, len(some), _ROWS):
+        F = found.factor[some[i : i + _ROWS]]
+        G += F.T @ F
+    return L.T @ L + G * (len(others) / max(len(some), 1))
+
+
+def _along(F, basis) -> float:
+    """Squared length of the part of F along some directions, from few rows at a time."""
+    basis = basis.astype(F.dtype)
+    return float(sum(np.square(F[i : i + _ROWS] @ basis, dtype=np.float64).sum() for i in range(0, len(F), _ROWS)))
 
 
 def _uniform(K, count, rng, tol, alpha):
