@@ -1,5 +1,7 @@
 """k-means in feature space against Lloyd's algorithm on rows and on explicit features, weights against repeated rows."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
@@ -250,3 +252,15 @@ def test_silhouettes_are_scikit_learns():
             silhouette(kernel.gram(X), bad)
     with pytest.raises(ValueError, match="one label a row"):
         silhouette(kernel.gram(X), y[:5])
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_landmarks": 20}, {"n_landmarks": 20, "batch_size": 30}])
+def test_verbose_prints_the_progress(settings, capsys):
+    X, _ = blobs()
+    quiet = KernelKMeans(3, kernel=RBF(2.0), random_state=0, **settings).fit(X)
+    assert capsys.readouterr().out == ""
+    told = KernelKMeans(3, kernel=RBF(2.0), random_state=0, verbose=True, **settings).fit(X)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    assert all(re.fullmatch(r" *\d+\.\d s  round \d+  loss [\d.e+-]+", line) for line in lines)
+    assert np.array_equal(told.labels_, quiet.labels_)

@@ -663,3 +663,13 @@ def test_classes_of_weight_zero_are_absent():
     assert (y[model.medoid_indices_] == model.medoid_labels_).all()
     with pytest.raises(ValueError, match="greater than one"):
         NearestMedoidClassifier().fit(X, y, sample_weight=(y == 1).astype(float))
+
+
+@pytest.mark.parametrize("method", ["fasterpam", "alternate", "onebatch"])
+def test_verbose_prints_the_progress(method, capsys):
+    X = np.random.default_rng(0).standard_normal((80, 2))
+    quiet = KMedoids(4, method=method, random_state=0).fit(X)
+    assert capsys.readouterr().out == ""
+    told = KMedoids(4, method=method, random_state=0, verbose=True).fit(X)
+    assert "round 1  loss " in capsys.readouterr().out
+    assert np.array_equal(told.medoid_indices_, quiet.medoid_indices_)

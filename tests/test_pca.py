@@ -473,3 +473,22 @@ def test_what_does_not_fit_the_budget_is_computed_again():
     np.testing.assert_allclose(small.eigenvalues_, large.eigenvalues_, rtol=1e-9)
     assert isinstance(large._held(large._gram), GivenGram)
     assert small._held(small._gram) is small._gram
+
+
+def test_an_interrupted_second_batch_leaves_the_first_model(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((200, 3))
+    settings = {"kernel": RBF(1.0), "n_landmarks": 30, "random_state": 0, "fit_inverse_transform": True}
+    model = KernelPCA(4, **settings).partial_fit(X[:100])
+    before, codes = {k: v for k, v in vars(model).items() if k != "moments_"}, model.transform(X)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mercer.estimators.pca.learned_map", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X[100:])
+    assert all(vars(model)[k] is v for k, v in before.items())
+    assert np.array_equal(model.transform(X), codes)
+    monkeypatch.undo()
+    whole = KernelPCA(4, **settings).partial_fit(X[:100]).partial_fit(X[100:])
+    assert np.array_equal(model.partial_fit(X[100:]).transform(X), whole.transform(X))

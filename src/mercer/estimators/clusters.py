@@ -1,5 +1,7 @@
 """What estimators of clusters share: rows that differ, with weights, and a transform that is there if distances are known."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from mercer.estimators.base import KernelEstimator
 from mercer.gram import GivenGram
 from mercer.solvers.medoids import equal_rows
 
-__all__ = ["ClusterRows", "transforms_if"]
+__all__ = ["ClusterRows", "printing", "transforms_if"]
 
 
 class ClusterRows(KernelEstimator):
@@ -49,6 +51,21 @@ class ClusterRows(KernelEstimator):
     def _check_given(self, K):
         self.kernel_: Any = "precomputed"
         GivenGram(K).check_symmetric()
+
+
+def printing(verbose, every=0.5) -> Callable | None:
+    """What `verbose` prints of a search: a line of progress every so many seconds."""
+    if not verbose:
+        return None
+    began = due = time.monotonic()
+
+    def told(iteration, loss):
+        nonlocal due
+        if (now := time.monotonic()) >= due:
+            due = now + every
+            print(f"{now - began:6.1f} s  round {iteration}  loss {loss:.6g}", flush=True)
+
+    return told
 
 
 def transforms_if(condition):

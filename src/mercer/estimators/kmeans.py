@@ -11,12 +11,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
-from mercer.approx import find_centres, nystrom_map
 from mercer.errors import ConvergenceWarning, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, forget
-from mercer.estimators.clusters import ClusterRows, transforms_if
+from mercer.estimators.clusters import ClusterRows, printing, transforms_if
 from mercer.estimators.expansion import Expansion
-from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS
+from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, landmark_features
 from mercer.gram import GivenGram, gram, prepared_gram
 from mercer.gram.plan import budget
 from mercer.linalg import Status
@@ -58,6 +57,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     random_state : of starts, landmarks and batches.
     engine, memory, indefinite : how and within how many bytes Grams are computed, and what to do when they are not PSD.
     n_landmarks, landmarks : features from so many landmarks instead of the Gram matrix, and how they are chosen.
+    verbose : print the progress of long fits.
 
     Attributes
     ----------
@@ -90,11 +90,12 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         "random_state": ["random_state", np.random.Generator],
         "n_landmarks": LANDMARK_CONSTRAINTS["n_landmarks"],
         "landmarks": LANDMARK_CONSTRAINTS["landmarks"],
+        "verbose": ["verbose"],
     }
 
     def __init__(self, n_clusters=8, *, kernel="rbf", gamma=None, degree=3, coef0=1, kernel_params=None, init="k-means++",
                  n_init="auto", max_iter=300, batch_size=None, random_state=None, engine=None, memory=None,
-                 indefinite="warn", n_landmarks=None, landmarks="rpcholesky"):  # fmt: skip
+                 indefinite="warn", n_landmarks=None, landmarks="rpcholesky", verbose=False):  # fmt: skip
         self.n_clusters = n_clusters
         self.kernel = kernel
         self.gamma = gamma
@@ -111,6 +112,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.indefinite = indefinite
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
+        self.verbose = verbose
 
     # ------------------------------------------------------------------------------------ fit
     def fit(self, X, y=None, sample_weight=None) -> "KernelKMeans":
@@ -142,7 +144,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         fixed = self._definite(held)
         points = GramPoints(held if fixed is None else GivenGram(fixed.matrix), w)
         rng = generator(self.random_state)
-        found = self._best(points, lambda start: solve_kmeans(points, start, self.max_iter), index, k, rng)
+        found = self._best(points, lambda start: self._rounds(points, start), index, k, rng)
         S, norms = _ordered(points, found, w)
         S = sp.csr_array(S) if fixed is None else fixed.transform(S.T).T
         if isinstance(K, GivenGram):
@@ -154,10 +156,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             raise ValueError('kernel="precomputed" has no rows to choose landmarks from; pass rows and a kernel')
         rng, different = generator(self.random_state), K.x.rows
         count = self.n_landmarks if self.n_landmarks < 1 else min(int(self.n_landmarks), len(index))
-        centres = find_centres(K.kernel, Held(different, np.zeros((len(w), 1)), w), count, self.landmarks, rng=rng,
-                               resolve_on=(different, None), engine=self.engine, memory=self.memory)  # fmt: skip
-        self._definite(centres.gram)
-        phi = nystrom_map(centres.gram, self.engine)
+        centres, phi = landmark_features(self, K.kernel, Held(different, np.zeros((len(w), 1)), w), count, rng)
         points = FeaturePoints(lambda some: phi.features(validate.take(different, some)), K.diag(), w, phi.dim, K.dtype,
                                budget(self.memory) / 2)  # fmt: skip
         found = self._best(points, lambda start: self._on_features(points, start, rng), index, k, rng)
@@ -165,10 +164,14 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         used = "landmarks" if self.batch_size is None else "batches"
         return self._store(centres.gram, phi.landmarks, phi.normalization.T @ C, norms, found, rows, used)
 
+    def _rounds(self, points, start):
+        return solve_kmeans(points, start, self.max_iter, printing(self.verbose))
+
     def _on_features(self, points, start, rng):
         if self.batch_size is None:
-            return solve_kmeans(points, start, self.max_iter)
-        return solve_minibatch(points, start, self.max_iter, min(self.batch_size, len(points)), rng)
+            return self._rounds(points, start)
+        size = min(self.batch_size, len(points))
+        return solve_minibatch(points, start, self.max_iter, size, rng, callback=printing(self.verbose))
 
     def _best(self, points, solve, index, k, rng):
         """The best of several starts."""
@@ -181,14 +184,14 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def _starts(self, points, index, k, rng):
         if not isinstance(self.init, str):
-            return [self._own_start(index, k)]
+            return [self._own_start(index)]
         times = self.n_init if self.n_init != "auto" else 1 if self.init == "k-means++" else 10
         if self.init == "random":
             p = points.weight / points.weight.sum()
             return (rng.choice(len(points), size=k, replace=False, p=p) for _ in range(times))
         return (spread_rows(points, k, rng) for _ in range(times))
 
-    def _own_start(self, index, k):
+    def _own_start(self, index):
         """Places among the different rows of the rows that the user names."""
         asked = np.asarray(self.init)
         if asked.shape != (self.n_clusters,) or asked.dtype.kind not in "iu" or len(np.unique(asked)) < len(asked):

@@ -12,8 +12,9 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from mercer import persist, streams, validate
-from mercer.approx import LANDMARKS, MOST_LANDMARKS, Centres, find_centres
+from mercer.approx import LANDMARKS, MOST_LANDMARKS, Centres, find_centres, nystrom_map
 from mercer.errors import ModelFileError
+from mercer.estimators.base import KernelEstimator
 from mercer.estimators.plan import USUAL_LANDMARKS, Problem
 from mercer.kernels.digest import digest
 from mercer.linalg import CGState
@@ -31,6 +32,7 @@ __all__ = [
     "fit_identity",
     "fresh_seed",
     "landmark_centres",
+    "landmark_features",
     "on_landmarks",
     "problem_of",
     "refuse_checkpoint",
@@ -226,6 +228,16 @@ def landmark_centres(estimator, kernel, stream, seed, resolve_on=None) -> Centre
         alpha=None if alpha is None else float(np.min(alpha)), resolve_on=resolve_on, engine=estimator.engine,
         memory=estimator.memory,
     )  # fmt: skip
+
+
+def landmark_features(estimator, kernel, rows, count, rng, tol=0.0):
+    """Landmarks of rows or of a stream, and the features they give; `kernel_` of the estimator is set, and tested on them."""
+    known = (rows.rows, None) if isinstance(rows, streams.Held) else None
+    centres = find_centres(kernel, rows, count, estimator.landmarks, rng=rng, tol=tol, resolve_on=known, engine=estimator.engine,
+                           memory=estimator.memory)  # fmt: skip
+    estimator.kernel_ = centres.gram.kernel
+    KernelEstimator._definite(estimator, centres.gram)  # features have no centre yet that would do with less
+    return centres, nystrom_map(centres.gram, estimator.engine)
 
 
 def fresh_seed(random_state) -> int:

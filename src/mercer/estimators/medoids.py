@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NanError, NotPSDError, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, forget
-from mercer.estimators.clusters import ClusterRows, transforms_if
+from mercer.estimators.clusters import ClusterRows, printing, transforms_if
 from mercer.estimators.labels import class_labels
 from mercer.gram import GivenGram, gram, prepared_gram
 from mercer.gram.plan import budget, require
@@ -43,6 +43,7 @@ _SEARCH = {  # constraints of the parameters of the search, which both classes h
     "batch_size": [Interval(Integral, 1, None, closed="left"), None],
     "random_state": ["random_state", np.random.Generator],
     "indefinite": [StrOptions({"raise", "warn"})],
+    "verbose": ["verbose"],
 }
 
 
@@ -56,7 +57,8 @@ class _Medoids(ClusterRows):
         self._require_room(distances, k, method)
         if self.init == "build" and n > LARGEST_BUILD:
             raise ValueError(f'init="build" takes n^2 k steps and {n} rows are too many; use init="k-medoids++"')
-        options = {"rng": rng, "init": self.init, "n_init": self.n_init, "max_iter": self.max_iter}
+        options = {"rng": rng, "init": self.init, "n_init": self.n_init, "max_iter": self.max_iter,
+                   "callback": printing(self.verbose)}  # fmt: skip
         if method == "onebatch":
             found = solve_one_batch(distances, k, weight=w, batch_size=self.batch_size, **options)
             self._check_squares(distances)
@@ -165,6 +167,7 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     batch_size : rows of the batch; None: 100 log(n_clusters n).
     engine, memory : how and within how many bytes Grams are computed; `memory="2GB"`.
     indefinite : "warn" or "raise" where a squared distance is negative.
+    verbose : print the progress of long searches.
 
     Attributes
     ----------
@@ -195,7 +198,7 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
     def __init__(self, n_clusters=8, *, kernel="rbf", gamma=None, degree=3, coef0=1, kernel_params=None, metric="kernel",
                  method="auto", init="k-medoids++", max_iter=100, n_init=1, batch_size=None, random_state=None, engine=None,
-                 memory=None, indefinite="warn"):  # fmt: skip
+                 memory=None, indefinite="warn", verbose=False):  # fmt: skip
         self.n_clusters = n_clusters
         self.kernel = kernel
         self.gamma = gamma
@@ -212,6 +215,7 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         self.engine = engine
         self.memory = memory
         self.indefinite = indefinite
+        self.verbose = verbose
 
     def __sklearn_tags__(self):
         tags: Any = super().__sklearn_tags__()
@@ -321,7 +325,7 @@ class NearestMedoidClassifier(ClassifierMixin, _Medoids):
     kernel : a mercer kernel, one of scikit-learn's words, "precomputed", or a function of two rows.
     gamma, degree, coef0, kernel_params : parameters of kernels given by word or function, as in scikit-learn.
     method, init, max_iter, n_init, batch_size, random_state : of the search in each class, as in `KMedoids`.
-    engine, memory, indefinite : as in `KMedoids`.
+    engine, memory, indefinite, verbose : as in `KMedoids`.
 
     Attributes
     ----------
@@ -350,7 +354,7 @@ class NearestMedoidClassifier(ClassifierMixin, _Medoids):
 
     def __init__(self, n_medoids=1, *, kernel="rbf", gamma=None, degree=3, coef0=1, kernel_params=None, method="auto",
                  init="k-medoids++", max_iter=100, n_init=1, batch_size=None, random_state=None, engine=None, memory=None,
-                 indefinite="warn"):  # fmt: skip
+                 indefinite="warn", verbose=False):  # fmt: skip
         self.n_medoids = n_medoids
         self.kernel = kernel
         self.gamma = gamma
@@ -366,6 +370,7 @@ class NearestMedoidClassifier(ClassifierMixin, _Medoids):
         self.engine = engine
         self.memory = memory
         self.indefinite = indefinite
+        self.verbose = verbose
 
     def fit(self, X, y, sample_weight=None) -> "NearestMedoidClassifier":
         """Find the medoids of each class from rows X and labels y (n,). A weight k is a row k times."""

@@ -5,9 +5,10 @@ from numbers import Integral, Real
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from mercer.approx import LANDMARKS, find_centres, nystrom_map
+from mercer.approx import LANDMARKS
 from mercer.errors import NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
+from mercer.estimators.landmarks import landmark_features
 from mercer.estimators.transformers import REPORTED, FeatureTransformer
 from mercer.random import generator
 from mercer.registry import register_estimator
@@ -89,13 +90,9 @@ class Nystroem(FeatureTransformer, KernelEstimator):
             raise ValueError('kernel="precomputed" has no rows to choose landmarks from; pass rows and a kernel')
         kernel, rng = self._kernel(), generator(self.random_state)
         rows = self._rows(kernel, X)
-        held = (rows.rows, None) if isinstance(rows, Held) else None
-        centres = find_centres(kernel, rows, self._count(rows), self.landmarks, rng=rng, tol=self.tol or 0.0, resolve_on=held,
-                               engine=self.engine, memory=self.memory)  # fmt: skip
-        self.kernel_ = centres.gram.kernel
-        self._definite(centres.gram)
-        phi = nystrom_map(centres.gram, self.engine)
-        error = phi.kernel_error(self.kernel_, centres.sample if held is None else held[0], rng, REPORTED)
+        centres, phi = landmark_features(self, kernel, rows, self._count(rows), rng, self.tol or 0.0)
+        known = rows.rows if isinstance(rows, Held) else centres.sample
+        error = phi.kernel_error(self.kernel_, known, rng, REPORTED)
         vars(self).update(
             map_=phi, components_=phi.landmarks, component_indices_=centres.index, normalization_=phi.normalization,
             landmark_error_=centres.error, kernel_error_=error, jitter_=phi.jitter,

@@ -13,11 +13,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import streams, validate
-from mercer.approx import find_centres, nystrom_map
 from mercer.errors import ConvergenceWarning, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
 from mercer.estimators.expansion import Expansion
-from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS
+from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, landmark_features
 from mercer.estimators.preimage import METHODS, find_preimages, learned_map
 from mercer.gram import GivenGram, gram
 from mercer.linalg import Status
@@ -183,7 +182,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
                           f"{found.status.advice}", ConvergenceWarning, stacklevel=4)  # fmt: skip
         return found
 
-    def _finish(self, K, found: Components, rows, n):
+    def _finish(self, K, found: Components, rows, n, **state):
         """Fitted attributes; the last one makes the estimator fitted."""
         asked = self.n_components
         if not len(found.values):
@@ -192,22 +191,18 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         if asked is not None and len(found.values) < asked:
             warnings.warn(f"n_components={asked}, but the centred Gram matrix of {n} rows has rank {len(found.values)}: so many "
                           "components are kept", NumericalWarning, stacklevel=4)  # fmt: skip
-        self.X_fit_, self._gram, self.n_samples_seen_ = rows, K, n
-        self.eigenvalues_, self.explained_variance_ = found.values, found.values / n
-        self.explained_variance_ratio_ = found.values / found.total
-        self.coefficients_, self.intercept_ = found.coefficients, found.intercept
-        self.mean_norm_ = found.mean_norm
-        self.converged_, self.residual_, self.n_iter_ = (
-            found.status is Status.CONVERGED,
-            found.certificate,
-            found.iterations,
-        )
-        self.scale_ = np.sqrt(n / found.values) if self.whiten else np.ones(len(found.values))
         on_landmarks = hasattr(self, "map_")
+        state = dict(state, X_fit_=rows, _gram=K, n_samples_seen_=n, eigenvalues_=found.values,
+                     explained_variance_=found.values / n, explained_variance_ratio_=found.values / found.total,
+                     coefficients_=found.coefficients, intercept_=found.intercept, mean_norm_=found.mean_norm,
+                     converged_=found.status is Status.CONVERGED, residual_=found.certificate, n_iter_=found.iterations,
+                     scale_=np.sqrt(n / found.values) if self.whiten else np.ones(len(found.values)))  # fmt: skip
         if self.fit_inverse_transform:
-            T = K @ found.coefficients + found.intercept if on_landmarks else self._inside * found.values
-            self.inverse_ = learned_map(self, T, rows)
-        self.solver_used_ = "landmarks" if on_landmarks else "gram"
+            inside = getattr(self, "repaired_coefficients_", found.coefficients)
+            T = K @ found.coefficients + found.intercept if on_landmarks else inside * found.values
+            state["inverse_"] = learned_map(self, T, rows)
+        # All at once: a second partial_fit that is interrupted leaves the model of the first.
+        vars(self).update(state, solver_used_="landmarks" if on_landmarks else "gram")
         return self
 
     def _definite(self, K):
@@ -235,11 +230,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         stream = self._stream(X, fresh)
         if fresh:
             forget_but_names(self)
-            centres = self._centres(stream)
-            self.kernel_ = centres.gram.kernel
-            super()._definite(centres.gram)
-            self.map_, self.moments_ = nystrom_map(centres.gram, self.engine), None
-            K = centres.gram
+            rng = generator(self.random_state)
+            centres, self.map_ = landmark_features(self, self._kernel(), stream, self._count(stream), rng)
+            K, self.moments_ = centres.gram, None
         else:
             K = self._gram
         moments = self.moments_
@@ -250,8 +243,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         k = min(self.n_components or len(moments.first), len(moments.first), moments.n - 1)
         back = self.map_.normalization.T
         found = components_of_moments(moments.second, moments.first, moments.n, k, moments.trace, lambda U: back @ U)
-        self.moments_ = moments
-        return self._finish(K, found, self.map_.landmarks, moments.n)
+        return self._finish(K, found, self.map_.landmarks, moments.n, moments_=moments)
 
     def _stream(self, X, fresh):
         if isinstance(X, streams.Stream):
@@ -265,12 +257,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         n = validate.n_rows(rows)
         return streams.Held(rows, np.zeros((n, 1)), np.ones(n))
 
-    def _centres(self, stream):
-        count, held = self.n_landmarks, isinstance(stream, streams.Held)
-        if held and count >= 1:
-            count = min(int(count), len(stream.y))
-        return find_centres(self._kernel(), stream, count, self.landmarks, rng=generator(self.random_state),
-                            resolve_on=(stream.rows, None) if held else None, engine=self.engine, memory=self.memory)  # fmt: skip
+    def _count(self, stream):
+        known = isinstance(stream, streams.Held) and self.n_landmarks >= 1
+        return min(int(self.n_landmarks), len(stream.y)) if known else self.n_landmarks
 
     # ------------------------------------------------------------------------------------ components of rows
     def transform(self, X) -> np.ndarray:

@@ -174,7 +174,13 @@ def _without_empty(labels, squares, weight, k):
 
 
 def solve_minibatch(
-    points: FeaturePoints, start: np.ndarray, max_iter: int, batch: int, rng: np.random.Generator, patience: int = 10
+    points: FeaturePoints,
+    start: np.ndarray,
+    max_iter: int,
+    batch: int,
+    rng: np.random.Generator,
+    patience: int = 10,
+    callback: Callable | None = None,
 ) -> KMeansSolution:
     """Centres that move towards the mean of their rows in one random batch after another; ends when losses no longer fall.
 
@@ -195,6 +201,8 @@ def solve_minibatch(
         smooth = now if smooth is None else (1 - share) * smooth + share * now
         steps += 1
         best, since = (smooth, 0) if smooth < best else (best, since + 1)
+        if callback is not None:
+            callback(1 + steps * batch // n, smooth * points.weight.sum())
         if since >= patience:
             status = Status.CONVERGED
             break

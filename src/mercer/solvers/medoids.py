@@ -153,13 +153,23 @@ def equal_rows(A) -> np.ndarray:
 
 # ---------------------------------------------------------------------------------------------- the problem
 def solve_medoids(
-    D, k, *, rng, weight=None, method="fasterpam", init="k-medoids++", n_init=1, max_iter=100, points=None
+    D,
+    k,
+    *,
+    rng,
+    weight=None,
+    method="fasterpam",
+    init="k-medoids++",
+    n_init=1,
+    max_iter=100,
+    points=None,
+    callback=None,
 ):
     """k medoids among the rows of D (n, m), dissimilarities to m points that weigh `weight` (m,).
 
     method: "fasterpam" or "alternate" (nearest medoid, then the best medoid of each cluster, in turns; square D only).
     init: "k-medoids++", "random", "build", or the rows to start from. points: rows of the columns where D is not square.
-    The best of `n_init` starts is returned.
+    The best of `n_init` starts is returned. callback(round, loss) is called now and then.
     """
     D = np.ascontiguousarray(D)
     w = np.ones(D.shape[1]) if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
@@ -167,7 +177,7 @@ def solve_medoids(
     solve = {"fasterpam": _faster_pam, "alternate": _alternate}[method]
     found, fixed = None, not isinstance(init, str) or init == "build"
     for _ in range(1 if fixed else n_init):
-        one = solve(D, w, _start(D, w, k, init, points, rng), max_iter)
+        one = solve(D, w, _start(D, w, k, init, points, rng), max_iter, callback)
         found = one if found is None or one.loss < found.loss else found
     return found
 
@@ -228,7 +238,7 @@ def _drawn(chances, rng):
 
 
 # ---------------------------------------------------------------------------------------------- FasterPAM
-def _faster_pam(D, w, medoids, max_iter):
+def _faster_pam(D, w, medoids, max_iter, callback=None):
     from mercer.solvers import _compiled_medoids as loops
 
     (n, m), k = D.shape, len(medoids)
@@ -242,7 +252,10 @@ def _faster_pam(D, w, medoids, max_iter):
     removal, change, progress = np.empty(k), np.empty(k), np.zeros(4, dtype=np.int64)
     loops.removals(w, near, dn, ds, removal)
     while progress[1] < n and progress[2] < max_iter * n:
-        tol = _TINY * float(w @ dn.astype(np.float64))
+        loss = float(w @ dn.astype(np.float64))
+        if callback is not None:
+            callback(1 + int(progress[2]) // n, loss)
+        tol = _TINY * loss
         loops.search(
             D, w, medoids, taken, B, near, second, dn, ds, removal, change, progress, tol, max_iter * n, _EFFORT
         )
@@ -277,10 +290,12 @@ def _nearest(D, medoids):
 
 
 # ---------------------------------------------------------------------------------------------- alternating
-def _alternate(D, w, medoids, max_iter):
+def _alternate(D, w, medoids, max_iter, callback=None):
     medoids, swaps = np.sort(medoids), 0
     for iteration in range(1, max_iter + 1):
-        labels, _ = _nearest(D, medoids)
+        labels, nearest = _nearest(D, medoids)
+        if callback is not None:
+            callback(iteration, float(w @ nearest))
         labels[medoids] = np.arange(len(medoids))  # among equal rows too, no cluster is empty
         better = np.array([_centre(D, w, np.flatnonzero(labels == i), x) for i, x in enumerate(medoids)])
         if np.array_equal(better, medoids):
@@ -314,7 +329,9 @@ def batch_rows(n, k) -> int:
     return min(n, max(k, int(100 * math.log(k * n))))
 
 
-def solve_one_batch(distances, k, *, rng, weight=None, batch_size=None, init="k-medoids++", n_init=1, max_iter=100):
+def solve_one_batch(
+    distances, k, *, rng, weight=None, batch_size=None, init="k-medoids++", n_init=1, max_iter=100, callback=None
+):
     """k medoids from the distances of all rows to one batch of them; labels and loss are those of all rows.
 
     A row of the batch weighs as much as the rows it is nearest to. All starts share the batch, and the best is the one with
@@ -327,7 +344,8 @@ def solve_one_batch(distances, k, *, rng, weight=None, batch_size=None, init="k-
     D = distances.block(slice(None), batch)
     D[batch, np.arange(m)] = 0.0
     shares = np.bincount(_nearest_columns(D), weights=w, minlength=m)
-    found = solve_medoids(D, k, rng=rng, weight=shares, init=init, n_init=n_init, max_iter=max_iter, points=batch)
+    options = {"init": init, "n_init": n_init, "max_iter": max_iter, "callback": callback}
+    found = solve_medoids(D, k, rng=rng, weight=shares, points=batch, **options)
     labels, nearest = _assigned(distances, found.medoids)
     return replace(found, labels=labels, loss=float(w @ nearest))
 
