@@ -90,7 +90,8 @@ def test_draws_have_the_moments(shape, form):
 
 
 def test_names():
-    assert shape_of("tophat") is SHAPES["boxcar"] and shape_of("linear") is SHAPES["triangular"]
+    assert shape_of("tophat") is SHAPES["boxcar"]
+    assert shape_of("linear") is SHAPES["triangular"]
     for wrong in ("rbf", None, 3):
         with pytest.raises(ValueError, match=r"no window; there are 'gaussian'"):
             shape_of(wrong)

@@ -202,7 +202,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             T = K @ found.coefficients + found.intercept if on_landmarks else inside * found.values
             state["inverse_"] = learned_map(self, T, rows)
         # All at once: a second partial_fit that is interrupted leaves the model of the first.
-        vars(self).update(state, solver_used_="landmarks" if on_landmarks else "gram")
+        self.__dict__.update(state, solver_used_="landmarks" if on_landmarks else "gram")
         return self
 
     def _definite(self, K):
