@@ -6,10 +6,12 @@ from pathlib import Path
 
 from benchmarks import (
     dask,
+    density,
     first_call,
     gram_composite,
     gram_rbf,
     landmarks,
+    local_regression,
     low_rank,
     medoids,
     new_expression,
@@ -30,6 +32,8 @@ QUESTIONS = (
     low_rank,
     medoids,
     pca,
+    density,
+    local_regression,
     dask,
     first_call,
     new_expression,

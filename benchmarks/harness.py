@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 ROUNDS, SMALL_ROUNDS = 5, 2
 OURS = "mercer"
-PACKAGES = ("mercer", "numpy", "scipy", "scikit-learn", "numba", "threadpoolctl", "himalaya", "kmedoids")
+PACKAGES = ("mercer", "numpy", "scipy", "scikit-learn", "numba", "threadpoolctl", "himalaya", "kmedoids", "KDEpy")
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 Function = Callable[[bool], Iterator[dict]]

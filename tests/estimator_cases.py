@@ -9,6 +9,8 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier, is
 from mercer import (
     SVC,
     SVR,
+    KernelDensity,
+    KernelDensityClassifier,
     KernelFisherDiscriminant,
     KernelKMeans,
     KernelLogistic,
@@ -19,6 +21,10 @@ from mercer import (
     KernelRidge,
     KernelRidgeCV,
     KMedoids,
+    LocalRegression,
+    MeanShift,
+    MixtureRegression,
+    NadarayaWatson,
     NearestMedoidClassifier,
     NuSVC,
     NuSVR,
@@ -83,12 +89,25 @@ class EstimatorCase:
         """Shape of the answer for one row."""
         if is_clusterer(self.estimator):
             return (self.estimator.n_clusters,) if hasattr(self.estimator, "transform") else ()
-        return () if hasattr(self.estimator, "predict") else (self.estimator.n_components,)
+        one = hasattr(self.estimator, "predict") or self.is_density
+        return () if one else (self.estimator.n_components,)
+
+    @property
+    def is_density(self):
+        return self.estimator.__sklearn_tags__().estimator_type == "density_estimator"
 
     @property
     def needs_variance(self):
         """Whether rows must differ for there to be an answer, and its columns are at most so many as they differ in."""
         return isinstance(self.estimator, KernelPCA)
+
+    @property
+    def needs_spread(self):
+        """Whether the bandwidth is a word for a rule that no column of equal values can follow; the error names the column."""
+        by_word = isinstance(getattr(self.estimator, "bandwidth", None), str) and not self.precomputed
+        if isinstance(self.estimator, NadarayaWatson):
+            return by_word and isinstance(self.estimator.kernel, str)
+        return isinstance(self.estimator, LocalRegression) and by_word and self.estimator.span is None
 
     def rows(self, X):
         """X, or its Gram matrix or distances where the estimator wants them."""
@@ -103,7 +122,7 @@ class EstimatorCase:
 def answers(model, T):
     if hasattr(model, "predict_proba") and not hasattr(model, "decision_function"):  # labels do not move with the model
         return model.predict_proba(T)[:, -1]
-    verbs = ["decision_function", "predict", "transform"]
+    verbs = ["decision_function", "predict", "transform", "score_samples"]
     if is_clusterer(model):  # a cluster's number does not move with the model, distances do
         verbs.reverse()
     return getattr(model, next(v for v in verbs if hasattr(model, v)))(T)
@@ -133,6 +152,14 @@ ESTIMATOR_CASES = cases(
     KernelPCA(2, kernel=Matern(1.5), eigen_solver="dense"),
     KernelPCA(2, kernel="precomputed"),
     KernelPCA(2, kernel=RBF(1.5), n_landmarks=10, random_state=0),
+    KernelDensity(),
+    KernelDensity(1.234, kernel="tophat", algorithm="tiles"),
+    KernelDensity(2.1, kernel="epanechnikov", form="product"),
+    KernelDensity(0.7, kernel="exponential", factors="adaptive"),
+    KernelDensityClassifier(),
+    KernelDensityClassifier(0.7, kernel="exponential", form="product"),
+    KernelDensityClassifier("mad", kernel="gaussian", shared=True),
+    KernelDensityClassifier(neighbors=2),
     KernelFisherDiscriminant(),
     KernelFisherDiscriminant(kernel=RBF(1.5) + Linear(), alpha=1.0, n_components=1),
     KernelFisherDiscriminant(kernel="precomputed"),
@@ -211,6 +238,26 @@ ESTIMATOR_CASES = cases(
     KernelNeighborsRegressor(4, kernel="poly", degree=2, weights="distance"),
     KernelNeighborsRegressor(1, kernel="laplacian", engine="reference", memory="1GB"),
     KernelNeighborsRegressor(3, kernel="precomputed"),
+    MeanShift(max_iter=5000),
+    MeanShift(1.1, kernel="epanechnikov"),
+    MeanShift(1.5, kernel="biweight", bin_seeding=True, max_iter=5000),
+    MixtureRegression(max_components=3, random_state=0),
+    MixtureRegression(1, covariance_type="tied"),
+    MixtureRegression(2, max_iter=5000, random_state=0),
+    MixtureRegression(None, bandwidth=(0.7, 0.3)),
+    NadarayaWatson(),
+    NadarayaWatson("gaussian", "loo"),
+    NadarayaWatson("exponential", 0.7, form="product"),
+    NadarayaWatson("epanechnikov", 3.5, target_bandwidth=0.3),
+    NadarayaWatson(kernel=2 * RBF(0.7) + Matern(1.5), engine="reference", memory="1GB"),
+    NadarayaWatson(kernel="precomputed"),
+    LocalRegression(),
+    LocalRegression(kernel="tricube"),
+    LocalRegression(1, 6.0),
+    LocalRegression(0, "gcv", kernel="gaussian"),
+    LocalRegression(1, 3.0, kernel="gaussian", robust=2),
+    LocalRegression(1, span=0.9, robust=1),
+    LocalRegression(1, "mad", kernel="exponential", form="product"),
     Nystroem(n_components=2, random_state=0),
     Nystroem(RBF(1.5), n_components=2, landmarks="kmeans++", random_state=0),
     RandomFourierFeatures(random_state=0),

@@ -12,11 +12,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NAMES = [
     "dask_workers",
+    "density",
     "first_call",
     "gram_composite",
     "gram_rbf",
     "landmarks",
     "landmark_growth",
+    "local_regression",
     "low_rank",
     "medoids",
     "new_expression",

@@ -9,6 +9,8 @@ from mercer.engines import Engine
 from mercer.estimators import (
     SVC,
     SVR,
+    KernelDensity,
+    KernelDensityClassifier,
     KernelFisherDiscriminant,
     KernelKMeans,
     KernelLogistic,
@@ -19,6 +21,10 @@ from mercer.estimators import (
     KernelRidge,
     KernelRidgeCV,
     KMedoids,
+    LocalRegression,
+    MeanShift,
+    MixtureRegression,
+    NadarayaWatson,
     NearestMedoidClassifier,
     NuSVC,
     NuSVR,
@@ -31,6 +37,7 @@ from mercer.estimators import (
     preimage,
 )
 from mercer.gram import Diagonal, Gram, gram
+from mercer.solvers.bandwidths import bandwidth_scores
 from mercer.versions import show_versions
 
 __all__ = [
@@ -40,6 +47,8 @@ __all__ = [
     "Engine",
     "Gram",
     "KMedoids",
+    "KernelDensity",
+    "KernelDensityClassifier",
     "KernelFisherDiscriminant",
     "KernelKMeans",
     "KernelLogistic",
@@ -49,6 +58,10 @@ __all__ = [
     "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeCV",
+    "LocalRegression",
+    "MeanShift",
+    "MixtureRegression",
+    "NadarayaWatson",
     "NearestMedoidClassifier",
     "NuSVC",
     "NuSVR",
@@ -58,6 +71,7 @@ __all__ = [
     "RandomFourierFeatures",
     "SVCPath",
     "__version__",
+    "bandwidth_scores",
     "calibrated",
     "check_kernel",
     "datasets",

@@ -1,12 +1,18 @@
 """Estimators: fit and predict in scikit-learn's manner, with kernel objects."""
 
 from mercer.estimators.base import KernelEstimator
+from mercer.estimators.density import KernelDensity
+from mercer.estimators.density_classifier import KernelDensityClassifier
 from mercer.estimators.discriminant import KernelFisherDiscriminant
 from mercer.estimators.expansion import Expansion, SizeReport
 from mercer.estimators.features import PolynomialSketch, RandomFourierFeatures
 from mercer.estimators.kmeans import KernelKMeans
+from mercer.estimators.local_regression import LocalRegression
 from mercer.estimators.logistic import KernelLogistic
+from mercer.estimators.mean_shift import MeanShift
 from mercer.estimators.medoids import KMedoids, NearestMedoidClassifier
+from mercer.estimators.mixture_regression import MixtureRegression
+from mercer.estimators.nadaraya_watson import NadarayaWatson
 from mercer.estimators.neighbors import KernelNeighborsClassifier, KernelNeighborsRegressor
 from mercer.estimators.nystroem import Nystroem
 from mercer.estimators.pca import KernelPCA
@@ -23,6 +29,8 @@ __all__ = [
     "SVR",
     "Expansion",
     "KMedoids",
+    "KernelDensity",
+    "KernelDensityClassifier",
     "KernelEstimator",
     "KernelFisherDiscriminant",
     "KernelKMeans",
@@ -33,7 +41,11 @@ __all__ = [
     "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeCV",
+    "LocalRegression",
+    "MeanShift",
     "MistakeBound",
+    "MixtureRegression",
+    "NadarayaWatson",
     "NearestMedoidClassifier",
     "NuSVC",
     "NuSVR",

@@ -1,7 +1,16 @@
 """Pictures in scikit-learn's manner: a Display has `from_...` class methods, `plot`, and afterwards `figure_` and `axes_`."""
 
 from mercer.plots.components import EigenfunctionsDisplay, EmbeddingDisplay
+from mercer.plots.densities import BandwidthDisplay, ConditionalDensityDisplay, DensityDisplay
 from mercer.plots.grams import ClusteredGramDisplay
 from mercer.plots.images import ImageStripDisplay
 
-__all__ = ["ClusteredGramDisplay", "EigenfunctionsDisplay", "EmbeddingDisplay", "ImageStripDisplay"]
+__all__ = [
+    "BandwidthDisplay",
+    "ClusteredGramDisplay",
+    "ConditionalDensityDisplay",
+    "DensityDisplay",
+    "EigenfunctionsDisplay",
+    "EmbeddingDisplay",
+    "ImageStripDisplay",
+]

@@ -6,6 +6,7 @@ from mercer.solvers.falkon import LandmarkSolution, LandmarkState, Moments, Swee
 from mercer.solvers.kmeans import FeaturePoints, GramPoints, KMeansSolution, solve_kmeans, solve_minibatch, spread_rows
 from mercer.solvers.logistic import LogisticSolution, LogisticState, LogisticSweeps, solve_logistic
 from mercer.solvers.medoids import MedoidSolution, solve_medoids, solve_one_batch
+from mercer.solvers.mixtures import RowMixtures
 from mercer.solvers.perceptron import (
     DualScores,
     PerceptronSolution,
@@ -64,6 +65,7 @@ __all__ = [
     "RidgePath",
     "RidgeSolution",
     "RowCache",
+    "RowMixtures",
     "Sweeps",
     "Targets",
     "best_candidates",
