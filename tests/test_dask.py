@@ -3,6 +3,7 @@
 import logging
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from cases import error_of
 from mercer import KernelLogistic, KernelRidge, Nystroem, PolynomialSketch, RandomFourierFeatures, streams
 from mercer.approx import Labelled
 from mercer.approx import cluster as engine
@@ -295,6 +297,91 @@ def test_a_task_that_kills_its_workers_is_named(client, local_cluster, monkeypat
     monkeypatch.setattr(local_cluster.scheduler, "allowed_failures", 0)
     with pytest.raises(ClusterError, match="often ran out of memory") as caught:
         model().fit(X.map_blocks(die, dtype=X.dtype, meta=np.empty((0, 0))), y)
+    assert isinstance(caught.value.__cause__, distributed.KilledWorker)
+
+
+@contextmanager
+def narrow_cluster(folder, memory):
+    """Two workers with little memory, which spill into a folder."""
+    with (
+        dask.config.set({"temporary-directory": str(folder)}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, memory_limit=memory, **LOCAL) as c,
+        distributed.Client(c, set_as_default=False) as client,
+        client.as_current(),
+    ):
+        client.wait_for_workers(2, timeout=50)
+        yield c
+
+
+BLOCK = np.random.default_rng(0).standard_normal((62_500, 16))
+
+
+def rolled(_, block_id=None):
+    return np.roll(BLOCK, 7 * block_id[0], axis=0)
+
+
+def many_rows(n):
+    """Rows in chunks of 8 MB."""
+    X = da.zeros((n, 16), chunks=(62_500, 16)).map_blocks(rolled, dtype=float)
+    return X, da.sin(2 * X[:, 0]) + X[:, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_more_rows_than_the_workers_have_memory(tmp_path, caplog):
+    """F53: they are computed again in each pass."""
+    X, y = many_rows(6_000_000)
+    few = rolled(None, (3,))
+    with narrow_cluster(tmp_path, "750MB"), caplog.at_level(logging.INFO, "mercer"):
+        found = model(n_landmarks=20, tol=0.05, kernel=RBF(4.0)).fit(X, y)
+    assert "rows are computed in each pass" in caplog.text
+    assert found.score(few, np.sin(2 * few[:, 0]) + few[:, 1]) > 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_workers_that_keep_more_rows_than_they_have_memory_spill(tmp_path, monkeypatch):
+    """F53: 1 GB of rows that are to be kept by workers with 1 GB together. Where memory is not given back, they pause."""
+    monkeypatch.setattr(engine, "_SHARE", 4.0)
+    X, y = many_rows(8_000_000)
+    few = rolled(None, (3,))
+    with narrow_cluster(tmp_path, "500MB"), dask.config.set({"mercer.timeout": "60s"}):
+        found = model(n_landmarks=20, tol=0.05, kernel=RBF(4.0))
+        error = error_of(ClusterError, found.fit, X, y)
+    if error is None:
+        assert found.score(few, np.sin(2 * few[:, 0]) + few[:, 1]) > 0.2
+    else:
+        assert re.search(r"workers have paused, with up to \d+% of their memory", str(error))
+
+
+@pytest.mark.slow
+def test_workers_that_have_paused_are_named(tmp_path):
+    """Their memory is said to be full from the start."""
+    with (
+        dask.config.set({"distributed.worker.memory.pause": 0.05, "mercer.timeout": "20s"}),
+        narrow_cluster(tmp_path, "1GB"),
+        pytest.raises(ClusterError, match=r"all 2 workers have paused, with up to \d+% of their memory.*more memory"),
+    ):
+        model().fit(*chunked(*rows()))
+
+
+def greedy(block):
+    """More than a worker may have, held until it is noticed."""
+    if len(block):
+        held = [np.ones(2**24) for _ in range(6)]
+        time.sleep(20.0)
+        return block + 0.0 * held[0][0]
+    return block
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_task_that_takes_more_memory_than_a_worker_has_is_named(tmp_path, monkeypatch):
+    X, y, _ = chunked(*rows(), chunks=(30_000, 4))
+    with narrow_cluster(tmp_path, "500MB") as cluster:
+        monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
+        with pytest.raises(ClusterError, match="often ran out of memory: use smaller chunks") as caught:
+            model().fit(X.map_blocks(greedy, dtype=X.dtype, meta=np.empty((0, 0))), y)
     assert isinstance(caught.value.__cause__, distributed.KilledWorker)
 
 

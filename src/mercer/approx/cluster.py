@@ -427,12 +427,12 @@ def _in_order(tasks) -> Iterator[Any]:
     with _explained(client):
         futures, limit = deque(client.compute(tasks)), _limit()
         while futures:
-            yield _next_result(futures, limit)
+            yield _next_result(client, futures, limit)
             futures.popleft()  # let go: should its worker be lost, nobody needs to make it again
 
 
-def _next_result(futures, limit):
-    """The result of the first future; an error if for `limit` seconds none of them gets done."""
+def _next_result(client, futures, limit):
+    """The result of the first future; an error if for `limit` seconds none of them gets done, or if none ever will."""
     done, since = 0, time.monotonic()
     while True:
         try:
@@ -442,8 +442,20 @@ def _next_result(futures, limit):
                 raise  # the task's own
             before, done = done, sum(f.done() for f in futures)
             since = time.monotonic() if done != before else since
-            if time.monotonic() - since > limit:
+            waited = time.monotonic() - since
+            if waited > limit:
                 raise ClusterError(f"no task of {len(futures)} ended in {limit:g} s") from None
+            if waited > limit / 5 and (paused := _all_paused(client)):
+                raise ClusterError(paused) from None
+
+
+def _all_paused(client) -> str:
+    """What to say where every worker has stopped taking tasks because its memory is full; memory that nobody frees stays so."""
+    workers = _workers(client, 5.0).values()
+    if not workers or any(w.get("status") != "paused" for w in workers):
+        return ""
+    used = max(w["metrics"]["memory"] / w["memory_limit"] for w in workers)
+    return f"all {len(workers)} workers have paused, with up to {used:.0%} of their memory in use"
 
 
 @contextmanager

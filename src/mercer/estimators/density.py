@@ -262,8 +262,9 @@ class KernelDensity(DensityMixin, BaseEstimator):
         if np.isfinite(np.concatenate([low, high])).any():
             outside = np.flatnonzero(((rows < low) | (rows > high)).any(axis=0))
             if len(outside):
+                j = outside[0]
                 raise ValueError(
-                    f"bounds: column {outside[0]} of X has entries outside {low[outside[0]], high[outside[0]]}"
+                    f"bounds: column {j} of X has entries outside ({low[j]:g}, {high[j]:g}); leave them out, or widen the bounds"
                 )
             if len(categorical) and np.isfinite(np.concatenate([low[categorical], high[categorical]])).any():
                 raise ValueError("bounds of categorical columns must be (None, None)")
