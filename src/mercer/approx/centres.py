@@ -91,7 +91,8 @@ def choosing_bytes(method, most, n, dtype) -> int:
         return 0
     m = min(n, max(_CANDIDATES, _PER_LANDMARK * most))
     k = min(pivots_for(most), m)
-    return np.dtype(dtype).itemsize * m * k + 48 * k**2  # the factor, and six matrices to judge the pivots by
+    judged = 48 * k**2 if k > most else 8 * k**2  # six matrices to judge pivots by, or one
+    return np.dtype(dtype).itemsize * m * k + judged
 
 
 def _candidates(seen, most, method, tol, memory):

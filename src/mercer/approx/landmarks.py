@@ -16,6 +16,7 @@ _FIRST = 10  # rows of the first dictionary
 _LOWEST = 1e-10  # a ridge, in parts of the trace, below which scores mean nothing
 _SPARE = 10  # one pivot for so many is drawn to be dropped
 _ROWS = 512  # of a factor, multiplied at a time
+_JUDGED = 4000  # landmarks at most for which that is done
 _ROUNDS = 10  # in which they are dropped
 _ALIKE = 0.1  # cosine from which on two are not dropped together
 _JUDGES = 4  # rows for each pivot that say which to drop
@@ -62,8 +63,9 @@ def _rpcholesky(K, count, rng, tol, alpha):
 
 
 def pivots_for(count) -> int:
-    """Pivots that are drawn for so many landmarks: some more, since later ones make some of the first superfluous."""
-    return count + -(-count // _SPARE)
+    """Pivots that are drawn for so many landmarks: some more, since later ones make some of the first superfluous. Of very many
+    none, since judging them takes as long as their cube."""
+    return count + -(-count // _SPARE) if count <= _JUDGED else count
 
 
 def _without_the_least(found, count) -> Landmarks:
