@@ -229,10 +229,10 @@ def test_a_killed_worker_changes_nothing(client, alone, monkeypatch, owner, stag
         armed.set()
         return inside(self, *given)
 
-    def waiting(futures, limit):
+    def waiting(client_, futures, limit):
         if armed.is_set() and not killed and len(futures) < 4:  # one result is here, others are under way
             killed.append(kill_one(client))
-        return wait(futures, limit)
+        return wait(client_, futures, limit)
 
     monkeypatch.setattr(owner, stage, entered)
     monkeypatch.setattr(engine, "_next_result", waiting)
