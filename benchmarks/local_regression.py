@@ -84,8 +84,7 @@ def _localreg(X, y, Q, degree, h):
     import importlib
 
     module, functions = importlib.import_module("localreg.localreg"), importlib.import_module("localreg.rbf")
-    if not hasattr(np, "product"):
-        np.prod = np.prod
+    vars(np).setdefault("product", np.prod)  # its old name, which localreg still uses
     fit = module.polyfit
     module.polyfit = lambda *args, **settings: fit(*args, **settings)[0]
     try:
