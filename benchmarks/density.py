@@ -39,6 +39,7 @@ def _line(n, num, small):
         error_name="largest error / largest density",
         sizes={"n": n, "places": num, "bandwidth": h},
         small=small,
+        rounds=41,  # milliseconds vary
         notes=LINE_NOTES,
     )
 
