@@ -380,17 +380,29 @@ def test_words_are_the_rules(rule):
     np.testing.assert_allclose(model.bandwidth_, select_bandwidth(rule, X).value)
     assert model.bandwidth_rows_ == 40
     weighted = KernelDensity(rule).fit(X, sample_weight=np.linspace(1, 9, 40))
-    np.testing.assert_allclose(
-        weighted.bandwidth_, select_bandwidth(rule, X, np.linspace(1, 9, 40) / 200).value, rtol=1e-9
-    )
+    np.testing.assert_allclose(weighted.bandwidth_, select_bandwidth(rule, X, np.linspace(1, 9, 40)).value, rtol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::mercer.errors.NumericalWarning")
-def test_scikit_learns_checks_with_a_word():
-    """A rule of thumb counts rows: repeated rows are more rows, weights are shares. The rest of the list holds."""
-    reason = "weights are shares of the rows there are, and a rule of thumb counts rows"
-    skipped = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
-    check_estimator(KernelDensity("normal-scott"), expected_failed_checks=dict.fromkeys(skipped, reason), on_skip=None)
+@pytest.mark.parametrize("word", ["normal-scott", "loo"])
+def test_scikit_learns_checks_with_a_word(word):
+    """A rule counts rows, and weights are counts."""
+    check_estimator(KernelDensity(word), on_skip=None)
+
+
+def test_a_weight_is_a_repetition():
+    X, times = np.round(sample(60, 2), 1), np.random.default_rng(3).integers(1, 4, 60)
+    for parameters in (
+        {},
+        {"bandwidth": "loo-full"},
+        {"bandwidth": "isj", "factors": "adaptive"},
+        {"categorical": [0]},
+    ):
+        weighted = KernelDensity(**{"bandwidth": "mad", **parameters}).fit(X, sample_weight=times)
+        repeated = KernelDensity(**{"bandwidth": "mad", **parameters}).fit(np.repeat(X, times, axis=0))
+        np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-9)
+        np.testing.assert_allclose(np.repeat(weighted.loo_log_density(), times), repeated.loo_log_density(), rtol=1e-9)
+        assert weighted.entropy() == pytest.approx(repeated.entropy(), rel=1e-9)
 
 
 def test_search_over_bandwidths():

@@ -3,8 +3,6 @@
 Deadlines are ten times what is promised. Work that may crash, or that is measured, runs in a process of its own.
 """
 
-import os
-import subprocess
 import sys
 import textwrap
 import threading
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from fresh import run
 from mercer import (
     KernelFisherDiscriminant,
     KernelKMeans,
@@ -29,15 +28,6 @@ from mercer.kernels import RBF
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc, limits the address space")
 
 ROWS = 10**6
-
-
-def run(code, *, timeout=50, flags=(), **environment):
-    """Output of a fresh interpreter; its error output is part of the failure."""
-    settings = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **environment}
-    command = [sys.executable, *flags, "-c", textwrap.dedent(code)]
-    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=timeout, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
 
 
 # ------------------------------------------------------------------------------------------------ refused at once
@@ -138,34 +128,10 @@ def test_a_linear_kernel_of_many_rows_is_solved():
 
 
 MEASURED = """
-    import threading, time
-    from pathlib import Path
     import numpy as np
+    from fresh import measured
     from mercer import KernelRidge, KernelRidgeCV
     from mercer.kernels import RBF
-
-    def anonymous():
-        text = Path("/proc/self/status").read_text()
-        return int(text.split("RssAnon:")[1].split()[0]) * 1024
-
-    class Peak(threading.Thread):
-        def __init__(self):
-            super().__init__(daemon=True)
-            self.base = self.peak = anonymous()
-            self.over = False
-
-        def run(self):
-            while not self.over:
-                self.peak = max(self.peak, anonymous())
-                time.sleep(0.002)
-
-    def measured(fit):
-        watch = Peak()
-        watch.start()
-        fit()
-        watch.over = True
-        watch.join()
-        return watch.peak - watch.base
 
     def data(n):
         X = np.random.default_rng(0).standard_normal((n, 4))

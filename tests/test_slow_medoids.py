@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from fresh import run
 from mercer import KMedoids, NearestMedoidClassifier
 from mercer.kernels import RBF, Spectrum
-from test_limits import linux, run
+from test_limits import linux
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -62,26 +63,15 @@ def test_memory_of_one_batch():
     """In a process of its own: n x m distances, and 1.2 times as much at most."""
     out = run(
         textwrap.dedent("""
-        import threading, time
         import numpy as np
+        from fresh import measured
         from mercer import KMedoids
         from mercer.solvers.medoids import batch_rows
 
-        def held():
-            return int(open("/proc/self/status").read().split("RssAnon:")[1].split()[0]) * 1024
-
         X = np.random.default_rng(0).standard_normal((60_000, 5))
         KMedoids(5, method="onebatch", random_state=0).fit(X[:2000])
-        before, top, done = held(), [0], threading.Event()
-
-        def watch():
-            while not done.wait(0.002):
-                top.append(held())
-
-        threading.Thread(target=watch).start()
-        KMedoids(5, random_state=0).fit(X)
-        done.set()
-        print((max(top) - before) / (60_000 * batch_rows(60_000, 5) * 8))
+        taken = measured(lambda: KMedoids(5, random_state=0).fit(X))
+        print(taken / (60_000 * batch_rows(60_000, 5) * 8))
         """),
         timeout=200,
     )

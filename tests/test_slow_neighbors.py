@@ -1,50 +1,30 @@
 """Neighbours among many rows: within little memory, and as good as scikit-learn's on real data."""
 
-import os
-import subprocess
 import sys
-import textwrap
 
 import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
+from fresh import run
 from mercer import KernelNeighborsClassifier
 from mercer.kernels import RBF
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 MEASURED = """
-    import threading, time
-    from pathlib import Path
+    import time
     import numpy as np
+    from fresh import measured
     from mercer import KernelNeighborsRegressor
     from mercer.kernels import RBF, Polynomial
 
-    def anonymous():
-        return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0]) * 1024
-
-    class Peak(threading.Thread):
-        def __init__(self):
-            super().__init__(daemon=True)
-            self.base = self.peak = anonymous()
-            self.over = False
-
-        def run(self):
-            while not self.over:
-                self.peak = max(self.peak, anonymous())
-                time.sleep(0.002)
-
     X = np.random.default_rng(0).standard_normal((110_000, 12))
     model = KernelNeighborsRegressor(10, {settings}).fit(X[:100_000], X[:100_000, 0])
-    watch = Peak()
-    watch.start()
-    start = time.perf_counter()
-    found = model.predict(X[100_000:])
+    found, start = [], time.perf_counter()
+    taken = measured(lambda: found.append(model.predict(X[100_000:])))
     seconds = time.perf_counter() - start
-    watch.over = True
-    watch.join()
-    print(model.solver_used_, (watch.peak - watch.base) / 1e6, np.abs(found - X[100_000:, 0]).mean(), seconds)
+    print(model.solver_used_, taken / 1e6, np.abs(found[0] - X[100_000:, 0]).mean(), seconds)
 """
 
 
@@ -55,11 +35,8 @@ MEASURED = """
 )
 def test_a_hundred_thousand_rows_and_ten_thousand_queries(settings):
     """The matrix of all pairs would have 8 GB."""
-    code = textwrap.dedent(MEASURED.replace("{settings}", settings))
-    command, here = [sys.executable, "-W", "ignore", "-c", code], {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
-    done = subprocess.run(command, env=here, capture_output=True, text=True, timeout=250, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    used, megabytes, error, seconds = done.stdout.split()
+    code = MEASURED.replace("{settings}", settings)
+    used, megabytes, error, seconds = run(code, timeout=250, flags=["-W", "ignore"], OPENBLAS_NUM_THREADS="2").split()
     print(f"\n{settings}: {used}, {float(megabytes):.0f} MB above the rows, mean error {error}, {float(seconds):.1f} s")
     assert float(megabytes) < 600
     assert used == ("tree" if "tree" in settings else "brute")

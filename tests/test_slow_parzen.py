@@ -1,11 +1,10 @@
 """Window sums at full size: ten million points on a line and a million in space, in a limited address space."""
 
-import os
-import subprocess
 import sys
-import textwrap
 
 import pytest
+
+from fresh import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -46,14 +45,11 @@ LIMITED = """
     ],
 )
 def test_many_points_in_four_gigabytes(n, d, m, name, word, rtol, used):
-    code = textwrap.dedent(LIMITED)
+    code = LIMITED
     for key, value in {"NAME": name, "N": n, "D": d, "M": m, "WORD": word, "RTOL": rtol}.items():
         code = code.replace(f"SHAPES[{key}]", f"SHAPES[{value!r}]").replace(f"={key})", f"={value!r})")
     code = code.replace("N, D, M,", f"{n}, {d}, {m},")
-    command, here = [sys.executable, "-c", code], {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
-    done = subprocess.run(command, env=here, capture_output=True, text=True, timeout=550, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    word, seconds, error = done.stdout.split()
+    word, seconds, error = run(code, timeout=550, OPENBLAS_NUM_THREADS="2").split()
     print(f"\n{name}, {n} points, {m} queries in {d} dimension(s): {word}, {float(seconds):.1f} s, error {error}")
     assert word == used
     assert float(error) <= {"fft": 1e-6}.get(used, max(rtol, 1e-11))

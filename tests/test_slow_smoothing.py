@@ -1,13 +1,11 @@
 """Smoothers on real data, on many rows, and their bands over many samples."""
 
-import os
-import subprocess
 import sys
-import textwrap
 
 import numpy as np
 import pytest
 
+from fresh import run
 from mercer import LocalRegression, NadarayaWatson
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -35,35 +33,17 @@ def test_motorcycles(data_home):
 
 
 MEASURED = """
-    import threading, time
-    from pathlib import Path
     import numpy as np
+    from fresh import measured
     from mercer import LocalRegression, NadarayaWatson
-
-    def anonymous():
-        return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0]) * 1024
-
-    class Peak(threading.Thread):
-        def __init__(self):
-            super().__init__(daemon=True)
-            self.base = self.peak = anonymous()
-            self.over = False
-
-        def run(self):
-            while not self.over:
-                self.peak = max(self.peak, anonymous())
-                time.sleep(0.002)
 
     rng = np.random.default_rng(0)
     X, Q = rng.standard_normal((100_000, 2)), rng.standard_normal((10_000, 2))
     y = np.sin(3 * X[:, 0]) + X[:, 1]
     model = {model}.fit(X, y)
     model.predict(Q[:10])
-    watch = Peak()
-    watch.start()
-    found = model.predict(Q)
-    watch.over = True
-    watch.join()
+    found = []
+    taken = measured(lambda: found.append(model.predict(Q)))
     U = (Q[:50, None] - X) / 0.1
     s = (U**2).sum(-1)
     W = np.exp(-0.5 * (s - s.min(1, keepdims=True)))
@@ -71,7 +51,7 @@ MEASURED = """
     A = np.einsum("qn,qni,qnj->qij", W, B, B)
     b = np.einsum("qn,qni,n->qi", W, B, y)
     expected = np.linalg.solve(A, b[..., None])[:, 0, 0]
-    print((watch.peak - watch.base) / 1e6, np.abs(found[:50] - expected).max())
+    print(taken / 1e6, np.abs(found[0][:50] - expected).max())
 """
 
 
@@ -79,12 +59,7 @@ MEASURED = """
 @pytest.mark.parametrize("model", ["LocalRegression(1, 0.1, kernel='gaussian')", "NadarayaWatson('gaussian', 0.1)"])
 def test_a_hundred_thousand_rows_and_ten_thousand_queries(model):
     """The matrix of all pairs would have 8 GB; answers are those of sums over all rows."""
-    code = textwrap.dedent(MEASURED.replace("{model}", model))
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=dict(os.environ), capture_output=True, text=True, timeout=250, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    megabytes, error = map(float, done.stdout.split())
+    megabytes, error = map(float, run(MEASURED.replace("{model}", model), timeout=250).split())
     print(f"\n{model}: {megabytes:.0f} MB above the rows, largest error {error:.1e}")
     assert megabytes < 100
     assert error < 1e-9

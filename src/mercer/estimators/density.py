@@ -15,7 +15,7 @@ from mercer.estimators.base import forget
 from mercer.gram.plan import budget, require
 from mercer.random import generator
 from mercer.registry import register_estimator
-from mercer.solvers.bandwidths import RULES, root_of, select_bandwidth
+from mercer.solvers.bandwidths import RULES, count_of, root_of, select_bandwidth
 from mercer.solvers.densities import MixedDensity, WindowDensity, left_out, shrinkage
 from mercer.solvers.edges import Bounds, EdgeDensity
 from mercer.solvers.windows import SHAPES, shape_of
@@ -137,7 +137,7 @@ class KernelDensity(DensityMixin, BaseEstimator):
 
     # ------------------------------------------------------------------------------------ learning
     def fit(self, X, y=None, sample_weight=None):
-        """Keep rows X (n, d) and find what was left to be found. `y` is not looked at."""
+        """Keep rows X (n, d) and find what was left to be found. A weight k is a row k times; `y` is not looked at."""
         self._validate_params()
         forget(self)
         vars(self).pop("_density", None)
@@ -146,8 +146,8 @@ class KernelDensity(DensityMixin, BaseEstimator):
         rows, _, w, kept = validate.training(self, X, None, sample_weight)
         rows = validate.owned(dense(rows), X)
         n = max(len(kept), np.asarray(sample_weight).size)
+        found = self._found(rows, w)
         w = np.full(len(rows), 1.0 / len(rows)) if w is None else w / w.sum()
-        found = self._found(rows, w, sample_weight is not None)
         settings = self._settings(rows)
         density = _build(rows, w, found["bandwidth_"], None, found["smoothing_"], settings)
         factors = self._factors(density, rows, w, n, kept)
@@ -162,16 +162,16 @@ class KernelDensity(DensityMixin, BaseEstimator):
         logger.info("KernelDensity: %s, bandwidth %s", density.used, found["bandwidth_"])
         vars(self).update(**found, _density=density, solver_used_=density.used)
 
-    def _found(self, rows, w, weighted):
-        """Bandwidth and smoothing."""
+    def _found(self, rows, w):
+        """Bandwidth and smoothing; w counts rows."""
         categorical = self._categorical(rows.shape[1])
         continuous = np.setdiff1d(np.arange(rows.shape[1]), categorical)
         smoothing = None
         if len(categorical):
-            smoothing = self._smoothing(np.asarray(rows[:, categorical], np.float64), w, weighted)
+            smoothing = self._smoothing(np.asarray(rows[:, categorical], np.float64), w)
         bandwidth, seen = None, len(rows)
         if len(continuous):
-            bandwidth, seen = self._bandwidth(rows[:, continuous], w if weighted else None, continuous)
+            bandwidth, seen = self._bandwidth(rows[:, continuous], w, continuous)
         return {"bandwidth_": bandwidth, "bandwidth_rows_": seen, "smoothing_": smoothing}
 
     def _bandwidth(self, rows, w, columns):
@@ -224,10 +224,10 @@ class KernelDensity(DensityMixin, BaseEstimator):
             raise ValueError(f"categorical={self.categorical!r} must hold numbers or names of the {d} columns")
         return np.unique(columns.astype(np.intp) % d)
 
-    def _smoothing(self, codes, w, weighted):
+    def _smoothing(self, codes, w):
         counts = np.array([len(np.unique(c)) for c in codes.T])
         if self.smoothing is None:
-            return shrinkage(codes, w, 1.0 / np.square(w).sum() if weighted else len(codes))
+            return shrinkage(codes, w, count_of(w, len(codes)))
         s = np.asarray(self.smoothing, np.float64)
         if s.shape not in ((), counts.shape) or not np.isfinite(s).all() or (s < 0).any():
             raise ValueError(
@@ -343,10 +343,12 @@ class KernelDensity(DensityMixin, BaseEstimator):
         return 0.5 * (low + high)
 
     def loo_log_density(self):
-        """Logarithm of the density at each row of the fit by the windows of the others; -inf where none is near."""
+        """Logarithm of the density at each row of the fit by the windows of those that differ; -inf where none is near."""
         check_is_fitted(self)
-        if len(self.X_fit_) < 2:
-            raise ValueError("leaving one row out needs another; n_samples=1")
+        if (self.X_fit_ == self.X_fit_[0]).all():
+            raise ValueError(
+                f"leaving a row out needs another that differs; all are equal, n_samples={len(self.X_fit_)}"
+            )
         return left_out(self._density, self.X_fit_)
 
     def entropy(self):

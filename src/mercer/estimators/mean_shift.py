@@ -20,8 +20,8 @@ from mercer.registry import register_estimator
 from mercer.solvers.bandwidths import (
     RULES,
     canonical_ratio,
+    count_of,
     divided,
-    effective_size,
     log_volume,
     root_of,
     select_bandwidth,
@@ -131,7 +131,7 @@ class MeanShift(ClusterMixin, BaseEstimator):
         rows, dtype = _dense(rows), rows.dtype
         w = np.ones(len(rows)) if given is None else given
         different, _, weight, _ = validate.canonical(rows, np.zeros(len(rows)), w)
-        bandwidth, root = self._root(different, weight / weight.sum())
+        bandwidth, root = self._root(different, weight)
         shift = _Shift(different, weight / weight.sum(), root, self.kernel)
         Z, seeded = shift.inside(rows), self.bin_seeding or self.seeds is not None
         how = self.assign if self.assign != "auto" else "nearest" if seeded else "ascend"
@@ -154,7 +154,7 @@ class MeanShift(ClusterMixin, BaseEstimator):
             bandwidth = select_bandwidth(self.bandwidth, X, w, shape=shape).value
         elif self.bandwidth is None:
             n, d = X.shape
-            h = spread(X, w) * effective_size(w, n) ** (-1.0 / (d + 4)) * canonical_ratio(shape, d)
+            h = spread(X, w) * count_of(w, n) ** (-1.0 / (d + 4)) * canonical_ratio(shape, d)
             bandwidth = np.where(h > 0, h, 1.0)
         else:
             bandwidth = self.bandwidth if isinstance(self.bandwidth, Real) else np.array(self.bandwidth)

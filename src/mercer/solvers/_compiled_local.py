@@ -272,6 +272,23 @@ def _add_line(columns, centre, scale, w, Y, a, n, A, b):
 
 
 @compiled
+def _next_box(tree, q, metric, inverse, cut, whole, stack, top):
+    """The next box of rows that a query can reach, -1 at the end, and the height of the stack. whole: also boxes that are not
+    leaves, where all of it is within reach."""
+    lo, hi, left, right = tree[2], tree[3], tree[4], tree[5]
+    while top:
+        top -= 1
+        node = stack[top]
+        if _far(q, lo[node], hi[node], metric, inverse) > cut:
+            continue
+        if left[node] < 0 or (whole and _farthest(q, lo[node], hi[node], metric, inverse) <= cut):
+            return node, top
+        stack[top], stack[top + 1] = right[node], left[node]
+        top += 2
+    return -1, 0
+
+
+@compiled
 def moments(tree, columns, mass, noise, Y, total, Q, own, inverse, centre, scale, parent, factor, shape, metric, nearest_only,
             start, stop, A, b, C):  # fmt: skip
     """Moments of the local polynomials of queries start ... stop - 1.
@@ -285,7 +302,6 @@ def moments(tree, columns, mass, noise, Y, total, Q, own, inverse, centre, scale
     nearest_only : the nearest rows alone count, all alike
     A, C : (m, P, P) upper triangles; b : (m, P, t). C may be empty
     """
-    first_row, last_row, lo, hi, left, right = tree
     P = parent.size
     line = P == 3 and Q.shape[1] == 2 and Y.shape[0] == 1 and C.shape[1] == 0
     stack = np.empty(128, np.int64)
@@ -295,18 +311,12 @@ def moments(tree, columns, mass, noise, Y, total, Q, own, inverse, centre, scale
         kind, shift, cut = _reach(
             tree, columns, mass, total, q, own[r], shape, metric, inv, nearest_only, stack, space, w
         )
-        stack[0], top = 0, 1
-        while top:
-            top -= 1
-            node = stack[top]
-            if _far(q, lo[node], hi[node], metric, inv) > cut:
-                continue
-            if left[node] >= 0 and _farthest(q, lo[node], hi[node], metric, inv) > cut:
-                stack[top], stack[top + 1] = right[node], left[node]
-                top += 2
-                continue
-            for i in range(first_row[node], last_row[node], CHUNK):
-                j = min(i + CHUNK, last_row[node])
+        stack[0] = 0
+        node, top = _next_box(tree, q, metric, inv, cut, True, stack, 1)
+        while node >= 0:
+            last = tree[1][node]
+            for i in range(tree[0][node], last, CHUNK):
+                j = min(i + CHUNK, last)
                 _weigh(columns, mass, q, i, j, own[r], kind, metric, inv, shift, cut, space, w)
                 if P == 1:
                     _add_constant(w, Y, noise, i, j - i, A[r], b[r], C[r])
@@ -315,13 +325,13 @@ def moments(tree, columns, mass, noise, Y, total, Q, own, inverse, centre, scale
                 else:
                     _basis(columns, centre[r], scale[r], i, j, parent, factor, B)
                     _add(B, w, Y, noise, i, j - i, A[r], b[r], C[r])
+            node, top = _next_box(tree, q, metric, inv, cut, True, stack, top)
 
 
 @compiled
 def weights(tree, order, columns, mass, total, Q, own, inverse, centre, scale, parent, factor, g, shape, metric, nearest_only,
             start, stop, out):  # fmt: skip
     """out[r, order[i]] = weight of row i in the answer of query r: its mass and window times (monomials @ g[r])."""
-    first_row, last_row, lo, hi, left, right = tree
     P = parent.size
     stack = np.empty(128, np.int64)
     space, w, B = np.empty(CHUNK), np.empty(CHUNK), np.empty((P, CHUNK))
@@ -330,18 +340,12 @@ def weights(tree, order, columns, mass, total, Q, own, inverse, centre, scale, p
         kind, shift, cut = _reach(
             tree, columns, mass, total, q, own[r], shape, metric, inv, nearest_only, stack, space, w
         )
-        stack[0], top = 0, 1
-        while top:
-            top -= 1
-            node = stack[top]
-            if _far(q, lo[node], hi[node], metric, inv) > cut:
-                continue
-            if left[node] >= 0:
-                stack[top], stack[top + 1] = right[node], left[node]
-                top += 2
-                continue
-            for i in range(first_row[node], last_row[node], CHUNK):
-                j = min(i + CHUNK, last_row[node])
+        stack[0] = 0
+        node, top = _next_box(tree, q, metric, inv, cut, False, stack, 1)
+        while node >= 0:
+            last = tree[1][node]
+            for i in range(tree[0][node], last, CHUNK):
+                j = min(i + CHUNK, last)
                 _weigh(columns, mass, q, i, j, own[r], kind, metric, inv, shift, cut, space, w)
                 _basis(columns, centre[r], scale[r], i, j, parent, factor, B)
                 for k in range(j - i):
@@ -349,6 +353,7 @@ def weights(tree, order, columns, mass, total, Q, own, inverse, centre, scale, p
                     for p in range(P):
                         value += g[r, p] * B[p, k]
                     out[r, order[i + k]] = value * w[k]
+            node, top = _next_box(tree, q, metric, inv, cut, False, stack, top)
 
 
 @compiled

@@ -1,7 +1,8 @@
 """Bandwidths of windows (M15): rules of thumb, improved Sheather-Jones, and two ways of leaving a row out.
 
 A bandwidth is a number, one number a column, or a positive definite matrix H; dividing rows by it means z = L^-1 x with
-H = L L^T, so that a number h is the matrix h^2 I. Weights here sum to 1, and None stands for equal ones.
+H = L L^T, so that a number h is the matrix h^2 I. Weights here count rows: a weight k is a row k times, None stands for ones.
+Leaving a row out leaves out all rows equal to it.
 """
 
 import logging
@@ -24,8 +25,8 @@ __all__ = [
     "Selection",
     "bandwidth_scores",
     "canonical_ratio",
+    "count_of",
     "divided",
-    "effective_size",
     "log_volume",
     "root_of",
     "select_bandwidth",
@@ -101,22 +102,30 @@ def log_volume(root) -> float:
 
 
 # ---------------------------------------------------------------------------------------------- rules of thumb
-def effective_size(weights, n) -> float:
-    """1 / sum w^2, the number of equally weighted rows that say as much."""
-    return float(n) if weights is None else 1.0 / float(np.square(weights).sum())
+def count_of(weights, n) -> float:
+    """The number of rows that weights stand for; refuses weights that are shares of 1."""
+    if weights is None:
+        return float(n)
+    total = float(np.sum(weights))
+    if total < 1.5 and n > 1:
+        raise ValueError(
+            f"sample_weight sums to {total:.3g}, but a rule for bandwidths counts rows, and a weight k is a row k times; "
+            "multiply the weights by the number of rows that they stand for, or pass a number as bandwidth"
+        )
+    return total
 
 
 def spread(X, weights=None) -> np.ndarray:
     """Standard deviation of each column, unbiased as in `np.cov`; 0 for one row and for columns of equal entries."""
     size = np.abs(X).max(axis=0).astype(np.float64)
     U = X / np.where(size > 0, size, 1.0)  # squares of very large and very small numbers are none
-    w = np.full(len(X), 1.0 / len(X)) if weights is None else weights
-    rest = 1.0 - float(np.square(w).sum())
-    if rest <= 1e-12:
+    w = np.ones(len(X)) if weights is None else weights
+    total = float(w.sum())
+    if total <= 1 + 1e-12:
         return np.zeros(X.shape[1])
-    squares = w @ (U - w @ U) ** 2
+    squares = w @ (U - w @ U / total) ** 2
     equal = (X == X[0]).all(axis=0)
-    return np.where(equal, 0.0, np.sqrt(squares / rest) * size)
+    return np.where(equal, 0.0, np.sqrt(squares / (total - 1.0)) * size)
 
 
 def canonical_ratio(shape: Shape, d=1, form="radial") -> float:
@@ -135,7 +144,8 @@ def _factor(scott, n, d):
 def _middle(x, w):
     """Weighted median, the mean of the two middle entries where there are two."""
     order = np.argsort(x, kind="stable")
-    total = np.cumsum(np.full(len(x), 1.0 / len(x)) if w is None else w[order])
+    total = np.cumsum(np.ones(len(x)) if w is None else w[order])
+    total /= total[-1]
     low = np.searchsorted(total, 0.5 - 1e-12)
     high = min(np.searchsorted(total, 0.5 + 1e-12), len(x) - 1)
     return 0.5 * x[order[low]] + 0.5 * x[order[high]]
@@ -171,10 +181,10 @@ def _improved_sheather_jones(x, w):
 
     Rounded entries have a second, smaller solution that tells them apart: it must be no less than half the gap between them.
     """
-    width, n = np.ptp(x), effective_size(w, len(x))
+    width, n = np.ptp(x), count_of(w, len(x))
     squares, a2 = _cosine_moments((x - x.min()) / width, w)
     values = np.unique(x)
-    least = 0.5 * float(np.diff(values).min()) / (2.0 * width) if len(values) < len(x) else 0.0
+    least = 0.5 * float(np.diff(values).min()) / (2.0 * width) if len(values) < n else 0.0
 
     def excess(t):
         return t - _plug_in(t, n, squares, a2)
@@ -192,7 +202,7 @@ def _cosine_moments(u, w):
     """k^2 and the squared coefficients of the cosine series of a sample on [0, 1], with half its range left on each side."""
     place = (0.25 + 0.5 * u) * _CELLS - 0.5
     cell = np.floor(place).astype(np.intp)
-    share, w = place - cell, np.full(len(u), 1.0 / len(u)) if w is None else w
+    share, w = place - cell, np.full(len(u), 1.0 / len(u)) if w is None else w / w.sum()
     counts = np.bincount(cell, w * (1 - share), _CELLS) + np.bincount(cell + 1, w * share, _CELLS)
     return np.arange(1.0, _CELLS) ** 2, fft.dct(counts)[1:] ** 2
 
@@ -212,7 +222,7 @@ def _plug_in(t, n, squares, a2, last=7):
 
 
 def _isj_columns(X, w, name):
-    fallback = spread(X, w) * _factor(False, effective_size(w, len(X)), 1)
+    fallback = spread(X, w) * _factor(False, count_of(w, len(X)), 1)
     found = [_improved_sheather_jones(x, w) for x in np.asarray(X, np.float64).T]
     for j, h in enumerate(found):
         if h is None:
@@ -234,7 +244,7 @@ class _Search:
     def some(self):
         """The same criterion of at most _FEW rows."""
         step = -(-len(self.Y) // _FEW)
-        w = None if self.w is None else self.w[::step] / self.w[::step].sum()
+        w = self.w[::step] / self.w[::step].sum()
         criterion = "loo" if self.loo else "lscv"
         return _Search(criterion, self.Y[::step], w, self.shape, self.form, self.full)
 
@@ -328,13 +338,15 @@ def _minimise(search, floor):
 def _by_criterion(rule, X, w, shape, form, name):
     """Bandwidth that a criterion of all pairs likes best, as (value, score, rows)."""
     slow = rule == "lscv" and shape.name != "gaussian"  # several passes over every pair of entries
-    X, w, shrink = _sampled(X, w, _FEW if slow else _MOST)
+    if (X == X[0]).all():
+        raise ValueError(
+            f'bandwidth="{rule}" leaves a row out, but all rows are equal, n_samples={len(X)}; pass a number'
+        )
+    X, counts, shrink = _sampled(X, w, _FEW if slow else _MOST)
     n, d = X.shape
-    if n < 2:
-        raise ValueError(f'bandwidth="{rule}" leaves one row out, but n_samples=1; pass a number')
-    ratio = _factor(False, effective_size(w, n), d) * canonical_ratio(shape, d, form)
-    scale = _deviations(X, w, rule, name) * ratio
-    X = X - X.mean(axis=0)
+    ratio = _factor(False, count_of(counts, n), d) * canonical_ratio(shape, d, form)
+    scale = _deviations(X, counts, rule, name) * ratio
+    X, w = X - X.mean(axis=0), counts / counts.sum()
     full = rule == "loo-full"
     base = _pilot_matrix(X, w, scale, ratio) if full else scale
     search = _Search("lscv" if rule == "lscv" else "loo", divided(X, base), w, shape, form, full)
@@ -361,26 +373,26 @@ def _pilot_matrix(X, w, scale, ratio):
 
 
 def _say_degenerate(rule, X, reached, name):
-    twins = len(X) - len(np.unique(X, axis=0))
     listed = ", ".join(str(name(j)) for j in np.flatnonzero(reached))
+    different = min(len(np.unique(X[:, j])) for j in np.flatnonzero(reached))
     warnings.warn(
-        f'bandwidth="{rule}" goes to 0 in column {listed} of X, where {twins} of {len(X)} rows repeat others; it was kept above '
-        "half the gap between different entries. Another rule is better for rounded or repeated rows",
+        f'bandwidth="{rule}" goes to 0 in column {listed} of X, which has {different} different entries in {len(X)} different '
+        "rows; it was kept above half the gap between entries. Another rule is better for rounded columns",
         NumericalWarning,
         stacklevel=6,
     )  # fmt: skip
 
 
 def _sampled(X, w, most):
-    """At most so many rows, and the factor n^(-1/(d+4)) from them to all."""
+    """At most so many different rows, how often they are there, and the factor n^(-1/(d+4)) from them to all."""
+    X, _, w, _ = validate.canonical(np.asarray(X, np.float64), np.zeros(len(X)), w)
     n, d = X.shape
     if n <= most:
-        return np.asarray(X, np.float64), w, 1.0
+        return X, w, 1.0
     chosen = np.sort(generator(0).choice(n, most, replace=False))
-    part = None if w is None else w[chosen] / w[chosen].sum()
-    shrink = (effective_size(part, most) / effective_size(w, n)) ** (1.0 / (d + 4))
+    shrink = float(w[chosen].sum() / w.sum()) ** (1.0 / (d + 4))
     logger.info("bandwidth: %d of %d rows were looked at; the result is multiplied by %.3g", most, n, shrink)
-    return np.asarray(X[chosen], np.float64), part, shrink
+    return X[chosen], w[chosen], shrink
 
 
 # ---------------------------------------------------------------------------------------------- the door
@@ -401,7 +413,7 @@ def select_bandwidth(rule, X, weights=None, *, shape: Shape = _GAUSSIAN, form="r
     def name(j):
         return j if names is None else repr(str(names[j]))
 
-    size = effective_size(weights, n)
+    size = count_of(weights, n)
     if rule in ("scott", "silverman"):
         return Selection(_factor(rule == "scott", size, d), rule, n)
     if rule in ("lscv", "loo", "loo-full"):
@@ -424,8 +436,8 @@ def bandwidth_scores(
 ) -> np.ndarray:
     """How good bandwidths are for rows X: what a curve of scores is drawn from.
 
-    "loo" is the mean of log f_{-i}(x_i), to be large; "lscv" the least-squares criterion, to be small. Each bandwidth is a
-    number, one a column, or a matrix.
+    "loo" is the mean of log f_{-i}(x_i), to be large; "lscv" the least-squares criterion, to be small. Rows equal to one that is
+    left out are left out with it. Each bandwidth is a number, one a column, or a matrix.
 
     >>> X = np.random.default_rng(0).normal(size=(200, 1))
     >>> int(np.argmax(bandwidth_scores(X, [0.01, 0.3, 5.0])))
@@ -435,12 +447,10 @@ def bandwidth_scores(
         raise ValueError(f'criterion={criterion!r} must be "loo" or "lscv"')
     X = validate.vectors(X)
     X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
+    X, _, w, _ = validate.canonical(X, np.zeros(len(X)), validate.sample_weight(sample_weight, len(X)))
     if len(X) < 2:
-        raise ValueError("bandwidth_scores leaves one row out, but n_samples=1")
-    w = validate.sample_weight(sample_weight, len(X))
-    if w is not None:
-        X, w = X[w > 0], w[w > 0] / w.sum()
-    shape, X = shape_of(kernel), X - X.mean(axis=0)
+        raise ValueError("bandwidth_scores leaves a row out, but all rows of X are equal")
+    shape, X, w = shape_of(kernel), X - X.mean(axis=0), w / w.sum()
     return np.array([_score(X, w, root_of(h, X.shape[1]), criterion, shape, form) for h in bandwidths])
 
 
@@ -448,5 +458,4 @@ def _score(X, w, root, criterion, shape, form):
     Z, volume = divided(X, root), log_volume(root)
     if criterion == "lscv":
         return lscv_objective(Z, w, shape, form, False)[0] * math.exp(-volume)
-    mean = np.full(len(Z), 1.0 / len(Z)) if w is None else w
-    return float(mean @ loo_log_density(Z, w, shape, form)) - volume
+    return float(w @ loo_log_density(Z, w, shape, form)) - volume

@@ -227,30 +227,30 @@ class MixedDensity:
 
 
 def left_out(density, X) -> np.ndarray:
-    """log f_{-i}(x_i) of the rows that a density was made of, each by the windows of the others; -inf where none is near."""
-    n = len(X)
+    """log f_{-i}(x_i) of the rows that a density was made of, by the windows of those that differ; -inf where none is near."""
+    n, same = len(X), np.unique(X, axis=0, return_inverse=True)[1].ravel()
     step = max(1, _TILE // n)
     log_w = np.log(density.weights)
 
     def job(i):
         tile = slice(i * step, min((i + 1) * step, n))
         e, log_mass = density.log_terms(X[tile])
-        e, share = e + log_w + log_mass, np.broadcast_to(np.exp(log_w + log_mass), n)
-        e[np.arange(len(e)), np.arange(tile.start, tile.stop)] = -np.inf
+        others = same[tile][:, None] != same
+        e = np.where(others, e + log_w + log_mass, -np.inf)
         with np.errstate(divide="ignore"):
-            return special.logsumexp(e, axis=1) - np.log(share.sum() - share[tile])
+            return special.logsumexp(e, axis=1) - np.log(others @ np.broadcast_to(np.exp(log_w + log_mass), n))
 
     return np.concatenate(map_tiles(job, -(-n // step)))
 
 
-def shrinkage(codes, weights, size) -> np.ndarray:
+def shrinkage(codes, counts, size) -> np.ndarray:
     """Smoothing of each column of categories: the least expected squared error of shares shrunk to equal ones.
 
     In closed form by Hausser & Strimmer (2009); a share shrunk by t has s = t (c - 1) / c.
     """
     found = []
     for column in codes.T:
-        shares = np.bincount(np.unique(column, return_inverse=True)[1].ravel(), weights)
+        shares = np.bincount(np.unique(column, return_inverse=True)[1].ravel(), counts) / size
         c = len(shares)
         away = float(np.square(shares - 1.0 / c).sum())
         t = 1.0 if away == 0 or size <= 1 else min(1.0, (1.0 - float(np.square(shares).sum())) / ((size - 1) * away))

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from mercer.errors import NumericalWarning
-from mercer.solvers.bandwidths import divided, root_of
+from mercer.solvers.bandwidths import count_of, divided, root_of
 from mercer.solvers.boxes import build
 from mercer.solvers.windows import SHAPES, Shape, log_sphere
 from mercer.threads import map_tiles
@@ -113,7 +113,7 @@ def normal_reference(X, shape: Shape, form="radial", weight=None, called=None) -
     """
     if len(X) < 2:
         raise ValueError("a bandwidth by word needs rows that differ, got n_samples=1; pass a number as bandwidth")
-    n, d = float(len(X) if weight is None else np.sum(weight)), X.shape[1]
+    n, d = count_of(weight, len(X)), X.shape[1]
     called = (lambda j: f"column {j} of X") if called is None else called
     found = spreads(X, weight, called)
     flat = np.flatnonzero(found == 0.0)
