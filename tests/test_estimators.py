@@ -802,8 +802,10 @@ def test_weights(case):
             clone(case.estimator).fit(K, y, sample_weight=w)
     for low, high in ((-99, -98), (98, 99), (-3, 3), (-99, 99)):
         w = 10.0 ** rng.uniform(low, high, len(y))
-        got = fails_or_is_finite(clone(case.estimator), K, y, w, messages="nu is infeasible")
-        assert got is not None or "nu" in case.estimator.get_params()
+        said = "nu is infeasible|but a rule for bandwidths counts rows"
+        got = fails_or_is_finite(clone(case.estimator), K, y, w, messages=said)
+        parameters = case.estimator.get_params()
+        assert got is not None or "nu" in parameters or ("bandwidth" in parameters and w.sum() < 1.5)
 
 
 @each([c for c in WEIGHTED_CASES if not c.precomputed])
