@@ -337,6 +337,13 @@ def test_leaving_one_out_is_a_fit_without_it(settings):
     assert model.entropy() == pytest.approx(-float(w @ model.loo_log_density() / w.sum()))
 
 
+def test_leaving_one_of_equal_rows_out_keeps_the_others():
+    X = np.repeat(sample(6, 2), [1, 2, 3, 1, 1, 4], axis=0)
+    model = KernelDensity(0.5).fit(X)
+    expected = [KernelDensity(0.5).fit(np.delete(X, i, 0)).score_samples(X[i : i + 1])[0] for i in range(len(X))]
+    np.testing.assert_allclose(model.loo_log_density(), expected, rtol=1e-10)
+
+
 def test_leaving_one_out_of_edge_windows():
     x = positive(15)
     model = KernelDensity(0.1, bounds=(0.0, None), boundary="gamma").fit(x)
@@ -379,8 +386,10 @@ def test_words_are_the_rules(rule):
     model = KernelDensity(rule).fit(X)
     np.testing.assert_allclose(model.bandwidth_, select_bandwidth(rule, X).value)
     assert model.bandwidth_rows_ == 40
-    weighted = KernelDensity(rule).fit(X, sample_weight=np.linspace(1, 9, 40))
-    np.testing.assert_allclose(weighted.bandwidth_, select_bandwidth(rule, X, np.linspace(1, 9, 40)).value, rtol=1e-9)
+    weighted = KernelDensity(rule).fit(X, sample_weight=np.linspace(0.1, 0.9, 40))
+    np.testing.assert_allclose(
+        weighted.bandwidth_, select_bandwidth(rule, X, np.linspace(0.1, 0.9, 40)).value, rtol=1e-9
+    )
 
 
 @pytest.mark.filterwarnings("ignore::mercer.errors.NumericalWarning")

@@ -79,7 +79,8 @@ class KernelDensity(DensityMixin, BaseEstimator):
     ----------
     bandwidth_ : the bandwidth as a number, array or matrix; None without continuous columns.
     bandwidth_rows_ : how many rows the rule of a word looked at.
-    X_fit_, weights_, factors_, smoothing_ : rows and what was found for them.
+    X_fit_, weights_, factors_, smoothing_ : rows and what was found for them; weights sum to 1.
+    total_weight_ : the sum of the sample weights, the number of rows without them.
 
     Examples
     --------
@@ -147,13 +148,14 @@ class KernelDensity(DensityMixin, BaseEstimator):
         rows = validate.owned(dense(rows), X)
         n = max(len(kept), np.asarray(sample_weight).size)
         found = self._found(rows, w)
-        w = np.full(len(rows), 1.0 / len(rows)) if w is None else w / w.sum()
+        total = float(len(rows) if w is None else w.sum())
+        w = np.full(len(rows), 1.0 / len(rows)) if w is None else w / total
         settings = self._settings(rows)
         density = _build(rows, w, found["bandwidth_"], None, found["smoothing_"], settings)
         factors = self._factors(density, rows, w, n, kept)
         if factors is not None:
             density = _build(rows, w, found["bandwidth_"], factors, found["smoothing_"], settings)
-        found |= {"X_fit_": rows, "weights_": w, "factors_": factors, "settings_": settings}
+        found |= {"X_fit_": rows, "weights_": w, "total_weight_": total, "factors_": factors, "settings_": settings}
         self._keep(density, found)
         return self
 
@@ -343,13 +345,11 @@ class KernelDensity(DensityMixin, BaseEstimator):
         return 0.5 * (low + high)
 
     def loo_log_density(self):
-        """Logarithm of the density at each row of the fit by the windows of those that differ; -inf where none is near."""
+        """Logarithm of the density at each row of the fit by the windows of the others; -inf where none is near."""
         check_is_fitted(self)
-        if (self.X_fit_ == self.X_fit_[0]).all():
-            raise ValueError(
-                f"leaving a row out needs another that differs; all are equal, n_samples={len(self.X_fit_)}"
-            )
-        return left_out(self._density, self.X_fit_)
+        if len(self.X_fit_) < 2:
+            raise ValueError("leaving one row out needs another; n_samples=1")
+        return left_out(self._density, self.X_fit_, self.factors_, self.total_weight_)
 
     def entropy(self):
         """Differential entropy in nats by leaving one row out: minus the mean of `loo_log_density`."""

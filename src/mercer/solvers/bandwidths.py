@@ -2,7 +2,7 @@
 
 A bandwidth is a number, one number a column, or a positive definite matrix H; dividing rows by it means z = L^-1 x with
 H = L L^T, so that a number h is the matrix h^2 I. Weights here count rows: a weight k is a row k times, None stands for ones.
-Leaving a row out leaves out all rows equal to it.
+Equal rows are one with the sum of their weights, of which leaving a row out leaves out 1.
 """
 
 import logging
@@ -244,9 +244,8 @@ class _Search:
     def some(self):
         """The same criterion of at most _FEW rows."""
         step = -(-len(self.Y) // _FEW)
-        w = self.w[::step] / self.w[::step].sum()
         criterion = "loo" if self.loo else "lscv"
-        return _Search(criterion, self.Y[::step], w, self.shape, self.form, self.full)
+        return _Search(criterion, self.Y[::step], self.w[::step], self.shape, self.form, self.full)
 
     def root(self, theta):
         if not self.full:
@@ -287,12 +286,12 @@ class _Search:
         return [diagonal[i] if i == j else (None, None) for i, j in zip(*self.lower, strict=True)]
 
 
-def _floor(X, pilot):
+def _floor(X, w, pilot):
     """The least factors on the pilot that are looked at: half the gap between rounded entries where there are equal ones."""
     floor = np.full(len(pilot), _FLOOR)
     for j, x in enumerate(X.T):
         values = np.unique(x)
-        if len(values) < len(x):
+        if len(values) < w.sum():
             floor[j] = max(_FLOOR, 0.5 * float(np.diff(values).min()) / pilot[j])
     return np.minimum(floor, 1.0)
 
@@ -342,21 +341,21 @@ def _by_criterion(rule, X, w, shape, form, name):
         raise ValueError(
             f'bandwidth="{rule}" leaves a row out, but all rows are equal, n_samples={len(X)}; pass a number'
         )
-    X, counts, shrink = _sampled(X, w, _FEW if slow else _MOST)
+    X, w, shrink = _sampled(X, w, _FEW if slow else _MOST)
     n, d = X.shape
-    ratio = _factor(False, count_of(counts, n), d) * canonical_ratio(shape, d, form)
-    scale = _deviations(X, counts, rule, name) * ratio
-    X, w = X - X.mean(axis=0), counts / counts.sum()
+    ratio = _factor(False, count_of(w, n), d) * canonical_ratio(shape, d, form)
+    scale = _deviations(X, w, rule, name) * ratio
+    X = X - X.mean(axis=0)
     full = rule == "loo-full"
     base = _pilot_matrix(X, w, scale, ratio) if full else scale
     search = _Search("lscv" if rule == "lscv" else "loo", divided(X, base), w, shape, form, full)
-    floor = _floor(X, scale)
+    floor = _floor(X, w, scale)
     theta, value = _minimise(search, np.full(d, floor.max()) if full else floor)
     root = search.root(theta)
     reached = (np.diag(root) if full else root) <= 1.01 * (floor.max() if full else floor)
     reached |= _grows_below(search, theta, value, floor)
     if reached.any():
-        _say_degenerate(rule, X, reached, name)
+        _say_degenerate(rule, X, w, reached, name)
     score = value * math.exp(-log_volume(base)) if rule == "lscv" else -(value + log_volume(base))
     if full:
         L = base @ root
@@ -372,12 +371,12 @@ def _pilot_matrix(X, w, scale, ratio):
     return np.linalg.cholesky(C)
 
 
-def _say_degenerate(rule, X, reached, name):
+def _say_degenerate(rule, X, w, reached, name):
     listed = ", ".join(str(name(j)) for j in np.flatnonzero(reached))
-    different = min(len(np.unique(X[:, j])) for j in np.flatnonzero(reached))
+    different, rows = min(len(np.unique(X[:, j])) for j in np.flatnonzero(reached)), f"{w.sum():.6g} rows"
     warnings.warn(
-        f'bandwidth="{rule}" goes to 0 in column {listed} of X, which has {different} different entries in {len(X)} different '
-        "rows; it was kept above half the gap between entries. Another rule is better for rounded columns",
+        f'bandwidth="{rule}" goes to 0 in column {listed} of X, which has {different} different entries in {rows}; it was kept '
+        "above half the gap between them. Another rule is better for rounded or repeated rows",
         NumericalWarning,
         stacklevel=6,
     )  # fmt: skip
@@ -436,8 +435,8 @@ def bandwidth_scores(
 ) -> np.ndarray:
     """How good bandwidths are for rows X: what a curve of scores is drawn from.
 
-    "loo" is the mean of log f_{-i}(x_i), to be large; "lscv" the least-squares criterion, to be small. Rows equal to one that is
-    left out are left out with it. Each bandwidth is a number, one a column, or a matrix.
+    "loo" is the mean of log f_{-i}(x_i), to be large; "lscv" the least-squares criterion, to be small. A weight k is a row k
+    times. Each bandwidth is a number, one a column, or a matrix.
 
     >>> X = np.random.default_rng(0).normal(size=(200, 1))
     >>> int(np.argmax(bandwidth_scores(X, [0.01, 0.3, 5.0])))
@@ -450,7 +449,7 @@ def bandwidth_scores(
     X, _, w, _ = validate.canonical(X, np.zeros(len(X)), validate.sample_weight(sample_weight, len(X)))
     if len(X) < 2:
         raise ValueError("bandwidth_scores leaves a row out, but all rows of X are equal")
-    shape, X, w = shape_of(kernel), X - X.mean(axis=0), w / w.sum()
+    shape, X = shape_of(kernel), X - X.mean(axis=0)
     return np.array([_score(X, w, root_of(h, X.shape[1]), criterion, shape, form) for h in bandwidths])
 
 
@@ -458,4 +457,4 @@ def _score(X, w, root, criterion, shape, form):
     Z, volume = divided(X, root), log_volume(root)
     if criterion == "lscv":
         return lscv_objective(Z, w, shape, form, False)[0] * math.exp(-volume)
-    return float(w @ loo_log_density(Z, w, shape, form)) - volume
+    return float(np.average(loo_log_density(Z, w, shape, form), weights=w)) - volume

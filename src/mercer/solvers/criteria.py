@@ -1,5 +1,6 @@
 """Criteria of bandwidths that leave a row out (M15), for windows of unit bandwidth, with their gradients.
 
+Weights count rows: of a row that is there k times one is left out, of a weight below 1 all of it.
 Gradients come as moments M: where L changes by dL, the criterion changes by <M, L^-1 dL>, its own volume aside.
 """
 
@@ -90,9 +91,9 @@ def loo_log_density(Z, weights=None, shape: Shape = _GAUSSIAN, form="radial") ->
 
 
 def _left_out(Z, weights, shape, form, gradient):
-    """log f_{-i}(z_i), and the gradient of their weighted sum as moments: sum_i w_i d log f_{-i}(z_i) = -2 <M, L^-1 dL>."""
+    """log f_{-i}(z_i), and the gradient of their weighted mean as moments: mean of d log f_{-i}(z_i) = -2 <M, L^-1 dL>."""
     n, d = Z.shape
-    w = np.full(n, 1.0 / n) if weights is None else weights
+    w = np.ones(n) if weights is None else weights
     form = _form(shape, form, d)
     tiles = _tiles(n, d if form == "product" else 1)
     out = map_tiles(lambda i: _left_out_tile(Z, w, shape, form, tiles[i], gradient), len(tiles))
@@ -105,22 +106,23 @@ def _left_out_tile(Z, w, shape, form, tile, gradient):
     with np.errstate(divide="ignore", invalid="ignore"):
         e = log_value(shape, s) if form == "radial" else log_value(shape, s).sum(axis=0)
         e += np.log(w)
-        e[np.arange(len(e)), np.arange(tile.start, tile.stop)] = -np.inf
+        e[np.arange(len(e)), np.arange(tile.start, tile.stop)] += np.log(np.maximum(1.0 - 1.0 / w[tile], 0.0))
         top = e.max(axis=1, keepdims=True)
         p = np.exp(e - np.where(np.isfinite(top), top, 0.0))
         total = p.sum(axis=1, keepdims=True)
-        values = (np.log(total) + np.where(np.isfinite(top), top, 0.0))[:, 0] - np.log1p(-w[tile])
+        values = (np.log(total) + np.where(np.isfinite(top), top, 0.0))[:, 0] - np.log(
+            w.sum() - np.minimum(w[tile], 1.0)
+        )
     if not gradient:
         return values, None
-    p *= np.where(total > 0, w[tile][:, None] / np.where(total > 0, total, 1.0), 0.0)
+    p *= np.where(total > 0, w[tile][:, None] / w.sum() / np.where(total > 0, total, 1.0), 0.0)
     return values, _moments(Z[tile], Z, p * log_slope(shape, s), form)
 
 
 def loo_objective(Z, w, shape, form, gradient=True):
     """Minus the mean of log f_{-i}, and the moments of its gradient."""
     values, M = _left_out(Z, w, shape, form, gradient)
-    mean = np.full(len(Z), 1.0 / len(Z)) if w is None else w
-    return -float(mean @ np.maximum(values, _NEVER)), None if M is None else 2.0 * M
+    return -float(np.average(np.maximum(values, _NEVER), weights=w)), None if M is None else 2.0 * M
 
 
 # ---------------------------------------------------------------------------------------------- least squares
@@ -159,7 +161,7 @@ def lscv_objective(Z, w, shape, form, gradient=True):
     """Integral of f^2 less twice the mean of f_{-i}(z_i), and the moments of its gradient by log bandwidths."""
     n, d = Z.shape
     form = _form(shape, form, d)
-    w = np.full(n, 1.0 / n) if w is None else w
+    w = np.ones(n) if w is None else w
     if shape.name != "gaussian" and form == "radial" and d > 1:
         raise ValueError(
             f'bandwidth="lscv" has no closed form for the radial window kernel="{shape.name}" in {d} columns; use '
@@ -173,11 +175,12 @@ def lscv_objective(Z, w, shape, form, gradient=True):
 
 
 def _outer(w, tile):
-    """w_i w_j, and w_i w_j / (1 - w_i) without the pairs of a row with itself."""
-    both = w[tile][:, None] * w
-    others = both / (1.0 - w[tile])[:, None]
-    others[np.arange(len(others)), np.arange(tile.start, tile.stop)] = 0.0
-    return both, others
+    """Weights of pairs in the integral of the squared estimate, and in the mean of the estimates without the row itself."""
+    n, mine = w.sum(), w[tile]
+    both = mine[:, None] * w
+    others = both / (n - np.minimum(mine, 1.0))[:, None] / n
+    others[np.arange(len(others)), np.arange(tile.start, tile.stop)] *= np.maximum(1.0 - 1.0 / mine, 0.0)
+    return both / n**2, others
 
 
 def _lscv_gaussian(Z, w, shape, tile, gradient):

@@ -226,19 +226,25 @@ class MixedDensity:
         return X
 
 
-def left_out(density, X) -> np.ndarray:
-    """log f_{-i}(x_i) of the rows that a density was made of, by the windows of those that differ; -inf where none is near."""
-    n, same = len(X), np.unique(X, axis=0, return_inverse=True)[1].ravel()
+def left_out(density, X, factors, total) -> np.ndarray:
+    """log f_{-i}(x_i) of the rows that a density was made of, each by the windows of the others; -inf where none is near.
+
+    total: the sum of the weights, which count rows; equal rows with equal factors are one with the sum of their weights.
+    """
+    n, like = len(X), X if factors is None else np.column_stack([X, factors])
+    same = np.unique(like, axis=0, return_inverse=True)[1].ravel()
+    counts = total * np.bincount(same, density.weights)[same]
+    kept = np.maximum(1.0 - 1.0 / counts, 0.0)  # of a row and those equal to it
     step = max(1, _TILE // n)
     log_w = np.log(density.weights)
 
     def job(i):
         tile = slice(i * step, min((i + 1) * step, n))
         e, log_mass = density.log_terms(X[tile])
-        others = same[tile][:, None] != same
-        e = np.where(others, e + log_w + log_mass, -np.inf)
+        share = np.where(same[tile][:, None] == same, kept[tile, None], 1.0)
         with np.errstate(divide="ignore"):
-            return special.logsumexp(e, axis=1) - np.log(others @ np.broadcast_to(np.exp(log_w + log_mass), n))
+            mass = np.log(share @ np.broadcast_to(np.exp(log_w + log_mass), n))
+            return special.logsumexp(e + log_w + log_mass, axis=1, b=share) - mass
 
     return np.concatenate(map_tiles(job, -(-n // step)))
 
