@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from mercer import threads
 from mercer.engines import CpuEngine, Engine, ReferenceEngine
 from mercer.errors import KernelOutputError, MemoryBudgetError, NanError, NotSymmetricError
 from mercer.gram import Diagonal, GivenGram, gram, prepared_gram
-from mercer.kernels import RBF, Blockwise, Linear, Polynomial, White
+from mercer.kernels import RBF, Blockwise, Linear, Polynomial, Spectrum, White
+from mercer.kernels.base import PairKernel, frozen
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((13, 3)), RNG.standard_normal((7, 3))
@@ -470,3 +472,43 @@ def test_products_of_a_large_given_gram_with_few_columns(dtype):
     got = GivenGram(K) @ V
     assert got.dtype == dtype
     np.testing.assert_allclose(got, K.astype(float) @ V.astype(float), atol=1e-10 if dtype is np.float64 else 1e-3)
+
+
+# ------------------------------------------------------------------------------------------------ pairs of objects
+@frozen
+class SharedLetters(PairKernel):
+    """Letters that two strings share."""
+
+    reads_objects = True
+    seen: Any = None
+
+    def parse(self, x):
+        if not isinstance(x, str):
+            raise TypeError(f"SharedLetters reads strings, got {type(x).__name__}")
+        self.seen["parsed"].append(x)
+        return frozenset(x)
+
+    def pair(self, x, y):
+        self.seen["pairs"].append(1)
+        return len(x & y)
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_objects_are_parsed_once_and_half_of_the_pairs_computed(engine):
+    words = [w * 2 for w in ("abc", "bcd", "xyz", "a", "")] * 20
+    seen = {"parsed": [], "pairs": []}
+    K = SharedLetters(seen).gram(words, engine=engine)
+    expected = np.array([[len(set(a) & set(b)) for b in words] for a in words], float)
+    np.testing.assert_array_equal(K.dense(), expected)
+    assert seen["parsed"] == words
+    assert len(seen["pairs"]) < 0.65 * 100**2
+    np.testing.assert_allclose(K @ np.ones((100, 1)), expected.sum(axis=1, keepdims=True))
+    np.testing.assert_array_equal(K.diag(), expected.diagonal())
+    np.testing.assert_array_equal(K[3:50, 2:90].dense(), expected[3:50, 2:90])
+    assert seen["parsed"] == words
+
+
+def test_an_object_that_cannot_be_read_is_told_by_its_row():
+    for k in (SharedLetters({"parsed": [], "pairs": []}), Spectrum(2)):
+        with pytest.raises(TypeError, match=r"row 1: .* reads strings, got NoneType"):
+            k(["ab", None])

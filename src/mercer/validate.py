@@ -162,6 +162,17 @@ def objects(X, name="X"):
     return out
 
 
+def each_object(function, things):
+    """function of each object, as an array of objects; an error tells the row."""
+    out = np.empty(len(things), dtype=object)
+    for i, thing in enumerate(things):
+        try:
+            out[i] = function(thing)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"row {i}: {error}") from error
+    return out
+
+
 def _parts(X, name, columns):
     if (isinstance(X, np.ndarray) and X.dtype.kind in "biuf") or sp.issparse(X):
         words = [c for c in columns if isinstance(c, str)]

@@ -20,6 +20,7 @@ __all__ = ["TILE_ENTRIES", "Engine", "scratch"]
 
 #: Entries of the Gram that a thread holds at a time where it uses whole rows.
 TILE_ENTRIES = 2**19
+_OBJECTS = (16, 16)  # pairs of objects
 _WIDEST = 4096  # columns of a tile of whole rows
 _WIDE = 128  # columns of X from which on the product takes longer than what is made of it
 _memory = threading.local()
@@ -58,8 +59,13 @@ class Engine:
         """Run the jobs, possibly in parallel, and return their results in order."""
         return [job(i) for i in range(count)]
 
+    def shape_for(self, x: Prepared) -> tuple[int, int]:
+        """Tiles are small where a kernel takes long for a pair of objects: threads share them, and half of a symmetric Gram is
+        left out."""
+        return _OBJECTS if x.lowered.pairs_of_objects else self.tile_shape
+
     def _grid(self, x, y, shape=None):
-        a, b = shape or self.tile_shape
+        a, b = shape or self.shape_for(x)
         rows = [slice(i, min(i + a, len(x))) for i in range(0, len(x), a)]
         cols = [slice(j, min(j + b, len(y))) for j in range(0, len(y), b)]
         return rows, cols
@@ -71,7 +77,7 @@ class Engine:
         rows, cols = self._grid(x, y)
         mirrored = x is y
         parts = [y.take(c) for c in cols]
-        width = self.tile_shape[1]
+        width = self.shape_for(x)[1]
 
         def job(i):
             r, xi = rows[i], x.take(rows[i])
@@ -90,7 +96,9 @@ class Engine:
     def fill(self, K, i0, j0, x: Prepared, y: Prepared, shape=None):
         """K(x, y) into K[i0 : i0 + len(x), j0 : j0 + len(y)]; tiles are spread over the threads also where rows are few, unless
         their shape is given."""
-        rows, cols = self._grid(x, y, shape or (None if nested() else _small_tile(len(x), len(y), x.width)))
+        if shape is None and not nested() and not x.lowered.pairs_of_objects:
+            shape = _small_tile(len(x), len(y), x.width)
+        rows, cols = self._grid(x, y, shape)
         tiles = [(r, c) for r in rows for c in cols]
 
         def job(i):

@@ -62,9 +62,9 @@ def plan(x, y, engine, threads, memory_budget, symmetric=False) -> Plan:
     width = max((_width(v) for v in y.views.values()), default=1)
     n, m = len(x), len(y)
     seconds = entry_seconds(width, dtype, program) * n * m / max(threads, 1)
-    a, b = engine.tile_shape
+    a, b = engine.shape_for(x)
     tile_bytes = threads * min(a, n) * min(b, m) * (len(program.leaves) + 1) * dtype.itemsize
-    return Plan((n, m), width, dtype, engine.name, engine.tile_shape, threads, names, n * m * dtype.itemsize, tile_bytes, seconds,
+    return Plan((n, m), width, dtype, engine.name, (a, b), threads, names, n * m * dtype.itemsize, tile_bytes, seconds,
                 memory_budget)  # fmt: skip
 
 

@@ -412,7 +412,7 @@ class FeatureKernel(Kernel):
     def count_matrix(self, objects, vocabulary=None):
         from mercer.kernels.vocabulary import count_matrix
 
-        return count_matrix([self.counts(x) for x in objects], vocabulary)
+        return count_matrix(validate.each_object(self.counts, objects), vocabulary)
 
     @property
     def validity(self):
@@ -423,7 +423,14 @@ class FeatureKernel(Kernel):
 
 
 class PairKernel(Kernel):
-    """A kernel given pair by pair: subclasses give `pair(x, y)`, or `block(xs, ys)` for many at once."""
+    """A kernel given pair by pair: subclasses give `pair(x, y)`, or `block(xs, ys)` for many at once.
+
+    Those with `reads_objects` may give `parse(x)`: pairs are then of what it returned, once for each row. Their tiles are small,
+    and computed by several threads: a compiled `block` should release the GIL, and return to Python at least every 0.2 s.
+    """
+
+    def parse(self, x) -> Any:
+        return x
 
     def pair(self, x, y) -> float:
         raise NotImplementedError

@@ -1,6 +1,7 @@
 """Tracing: a kernel tree becomes one expression over pair statistics, with its parameter values beside it."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from mercer.kernels.statistics import (
     SquaredDistance,
     Vector,
 )
-from mercer.kernels.views import Categories, Features, Input, NonNegativeRows, Numbers, Plain, Things, View
+from mercer.kernels.views import Categories, Features, Input, NonNegativeRows, Numbers, Parsed, Plain, Things, View
 
 __all__ = ["Lowered", "Sensitivity", "Trace", "lower"]
 
@@ -52,6 +53,12 @@ class Lowered:
 
     def __eq__(self, other):
         return isinstance(other, Lowered) and self.kernel == other.kernel and self.parameters == other.parameters
+
+    @cached_property
+    def pairs_of_objects(self) -> bool:
+        """Whether some part of the kernel is computed pair by pair from objects."""
+        found = (e.payload for e in expr.leaves(self.expression))
+        return any(isinstance(p, External) and p.kernel.reads_objects for p in found)
 
     def with_expression(self, expression):
         """The same statistics under another expression, such as the kernel distance."""
@@ -118,7 +125,7 @@ class Trace:
 
     def external(self, kernel):
         if kernel.reads_objects:
-            return expr.leaf(External(Things(self.view), kernel))
+            return expr.leaf(External(Parsed(Things(self.view), kernel), kernel))
         return expr.leaf(External(Plain(self.view) if kernel.reads == "any" else self.vectors(), kernel))
 
     def diagonals(self, expression):

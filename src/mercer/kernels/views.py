@@ -15,8 +15,8 @@ from mercer import validate
 from mercer.errors import NotDifferentiableError
 from mercer.kernels.digest import FrozenArray
 
-__all__ = ["Categories", "Circle", "Divided", "Features", "Input", "Linear", "NonNegativeRows", "Numbers", "Part", "Plain",
-           "Things", "View", "Warped"]  # fmt: skip
+__all__ = ["Categories", "Circle", "Divided", "Features", "Input", "Linear", "NonNegativeRows", "Numbers", "Parsed", "Part",
+           "Plain", "Things", "View", "Warped"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,20 @@ class Things(View):
 
     def forward(self, rows):
         return validate.objects(rows)
+
+    @property
+    def differentiable_inputs(self):
+        return False
+
+
+@dataclass(frozen=True)
+class Parsed(View):
+    """Objects in the form that a pair kernel works with, made once for each row."""
+
+    kernel: Any
+
+    def forward(self, rows):
+        return validate.each_object(self.kernel.parse, rows)
 
     @property
     def differentiable_inputs(self):
