@@ -18,6 +18,7 @@ from benchmarks import (
     pca,
     ridge_fit,
     ridge_path,
+    rvm,
     svm,
 )
 from benchmarks.harness import REGISTRY, RESULTS, run
@@ -28,6 +29,7 @@ QUESTIONS = (
     ridge_fit,
     ridge_path,
     svm,
+    rvm,
     landmarks,
     low_rank,
     medoids,

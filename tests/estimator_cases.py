@@ -14,6 +14,8 @@ from mercer import (
     KernelFisherDiscriminant,
     KernelKMeans,
     KernelLogistic,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
     KernelNeighborsClassifier,
     KernelNeighborsRegressor,
     KernelPCA,
@@ -21,6 +23,10 @@ from mercer import (
     KernelRidge,
     KernelRidgeCV,
     KMedoids,
+    L1VMClassifier,
+    L1VMRegressor,
+    L2VMClassifier,
+    L2VMRegressor,
     LocalRegression,
     MeanShift,
     MixtureRegression,
@@ -32,9 +38,12 @@ from mercer import (
     OneClassSVM,
     PolynomialSketch,
     RandomFourierFeatures,
+    RBFNetwork,
+    RVMClassifier,
+    RVMRegressor,
     SVCPath,
 )
-from mercer.kernels import RBF, Linear, Matern, Polynomial
+from mercer.kernels import RBF, Linear, Matern, Multiquadric, Polynomial, ThinPlate
 
 N, D = 40, 3
 
@@ -131,9 +140,13 @@ def answers(model, T):
 def sensitive(cls, **settings):
     """An estimator whose answers for new rows move with the kernel's parameters.
 
-    Equal votes of neighbours depend on the order of distances alone, which is the same for every lengthscale.
+    Equal votes of neighbours depend on the order of distances alone, which is the same for every lengthscale. An RBF network
+    passes through all points by default, which wide kernels allow up to rounding only, and it says so. Sparse machines have
+    no vectors at all when the penalty is large, whatever the kernel.
     """
-    return cls(**settings, **({"weights": "distance"} if hasattr(cls, "kneighbors") else {}))
+    extra = {"weights": "distance"} if hasattr(cls, "kneighbors") else {"alpha": 0.1} if cls is RBFNetwork else {}
+    extra = {"alpha": 0.05} if issubclass(cls, (L1VMClassifier, L1VMRegressor)) else extra
+    return cls(**settings, **extra)
 
 
 def suited(estimator, y):
@@ -228,6 +241,22 @@ ESTIMATOR_CASES = cases(
     KernelLogistic(kernel="poly", degree=2, gamma=0.5, fit_intercept=False),
     KernelLogistic(kernel="precomputed"),
     KernelLogistic(kernel=RBF(1.5), n_landmarks=1e-4, random_state=0),
+    KernelMachineClassifier(random_state=0),
+    KernelMachineClassifier(None, alpha=0.1, kernel="sigmoid"),
+    KernelMachineClassifier(4, centers="ols", kernel=RBF(1.5), alpha=0.1),
+    KernelMachineClassifier(6, kernel=Matern(1.5, lengthscale="median"), normalised=True, random_state=0),
+    KernelMachineClassifier(5, centers="random", kernel="precomputed", random_state=0),
+    KernelMachineRegressor(random_state=0),
+    KernelMachineRegressor(10, centers="random", kernel=2 * RBF(0.7) + Linear(), random_state=0),
+    KernelMachineRegressor(6, centers="ols", kernel=Matern(1.5, lengthscale="median")),
+    KernelMachineRegressor(None, alpha=0.1, kernel="sigmoid", fit_intercept=False),
+    KernelMachineRegressor(20, kernel="laplacian", normalised=True, engine="reference", memory="1GB", random_state=0),
+    KernelMachineRegressor(15, centers="random", kernel="precomputed", random_state=0),
+    RBFNetwork(alpha=0.1),
+    RBFNetwork(kernel=ThinPlate(), alpha=0.1),
+    RBFNetwork(15, kernel=Multiquadric(), alpha=0.1, random_state=0),
+    RBFNetwork(kernel=RBF(1.5), alpha=0.1, normalised=True),
+    RBFNetwork(kernel="precomputed", alpha=0.1, tail="constant"),
     KernelNeighborsClassifier(),
     KernelNeighborsClassifier(3, weights="distance", kernel=2 * RBF(0.7) + Linear()),
     KernelNeighborsClassifier(radius=0.6, outlier_label="most_frequent", kernel=Matern(1.5, lengthscale="median")),
@@ -258,8 +287,33 @@ ESTIMATOR_CASES = cases(
     LocalRegression(1, 3.0, kernel="gaussian", robust=2),
     LocalRegression(1, span=0.9, robust=1),
     LocalRegression(1, "mad", kernel="exponential", form="product"),
+    L1VMRegressor(0.1),
+    L1VMRegressor("cv", kernel=2 * RBF(0.7) + Linear(), n_alphas=5, cv=3, random_state=0),
+    L1VMRegressor(0.05, kernel="sigmoid", gamma=0.1, fit_intercept=False),
+    L1VMRegressor(0.1, kernel="precomputed"),
+    L1VMClassifier(0.1),
+    L1VMClassifier("cv", kernel=RBF(1.2), class_weight="balanced", n_alphas=5, cv=3, random_state=0),
+    L1VMClassifier(0.2, kernel="laplacian", fit_intercept=False, engine="reference", memory="1GB"),
+    L1VMClassifier(0.1, kernel="precomputed"),
+    L2VMRegressor(),
+    L2VMRegressor("cv", kernel=Matern(1.5, lengthscale="median"), n_alphas=5, cv="loo"),
+    L2VMRegressor("cv", kernel=RBF(1.2), fit_intercept=False, n_alphas=2, cv=3, random_state=0),
+    L2VMRegressor(0.1, kernel="precomputed"),
+    L2VMClassifier(),
+    L2VMClassifier("cv", kernel=RBF(1.2), n_alphas=3, cv=3, random_state=0),
+    L2VMClassifier(0.1, kernel="poly", degree=2, gamma=0.5, fit_intercept=False, class_weight="balanced"),
+    L2VMClassifier(0.1, kernel="precomputed"),
     Nystroem(n_components=2, random_state=0),
     Nystroem(RBF(1.5), n_components=2, landmarks="kmeans++", random_state=0),
+    RVMClassifier(),
+    RVMClassifier(kernel=2 * RBF(0.7) + Linear(), fit_intercept=False),
+    RVMClassifier(kernel="linear", moderated=True),
+    RVMClassifier(kernel="precomputed"),
+    RVMRegressor(),
+    RVMRegressor(kernel=RBF(1.2), fit_intercept=False, noise=0.05),
+    RVMRegressor(kernel="laplacian", noise=0.1, engine="reference", memory="1GB"),
+    RVMRegressor(kernel=RBF(1.5), variance="augmented"),
+    RVMRegressor(kernel="precomputed"),
     RandomFourierFeatures(random_state=0),
     RandomFourierFeatures("laplacian", gamma=0.3, random_state=0),
     RandomFourierFeatures(2 * Matern(1.5, lengthscale="median"), n_components=51, kind="structured", random_state=0),

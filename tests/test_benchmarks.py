@@ -25,6 +25,7 @@ NAMES = [
     "kernel_pca",
     "ridge_fit",
     "ridge_path",
+    "rvm",
     "svm",
     "svm_digits",
 ]

@@ -20,6 +20,7 @@ __all__ = [
     "Table",
     "canonical",
     "distinct",
+    "groups",
     "memory_bytes",
     "merged",
     "n_rows",
@@ -392,6 +393,13 @@ def distinct(X):
     if not sp.issparse(X):
         return np.unique(X, axis=0)
     return X[list({key: i for i, key in reversed(list(enumerate(_row_keys(X))))}.values())[::-1]]
+
+
+def groups(X):
+    """Where each different row first appears, and for every row which of these it equals. Objects that have no hash differ."""
+    places: dict = {}
+    group = np.array([places.setdefault(key, len(places)) for key in _row_keys(X)], dtype=np.intp)
+    return np.unique(group, return_index=True)[1], group
 
 
 def _row_keys(X):

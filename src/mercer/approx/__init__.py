@@ -18,6 +18,7 @@ from mercer.approx.landmarks import LANDMARKS, Landmarks, choose_landmarks
 from mercer.approx.logistic_sweeps import HeldLogisticSweeps, Labelled, LocalLogisticSweeps
 from mercer.approx.maps import FeatureMap, MapError
 from mercer.approx.nystrom import NystromMap, nystrom_map
+from mercer.approx.reduced_sets import REDUCTIONS, REFITS, ReducedSet, reduce_set
 from mercer.approx.sketches import SKETCH_KINDS, ProductSketch, TensorSketch, polynomial_sketch_map
 from mercer.approx.sweeps import LocalSweeps, cross_products
 
@@ -25,6 +26,8 @@ __all__ = [
     "FOURIER_KINDS",
     "LANDMARKS",
     "MOST_LANDMARKS",
+    "REDUCTIONS",
+    "REFITS",
     "SKETCH_KINDS",
     "Centres",
     "DaskLogisticSweeps",
@@ -40,6 +43,7 @@ __all__ = [
     "MapError",
     "NystromMap",
     "ProductSketch",
+    "ReducedSet",
     "TensorSketch",
     "choose_landmarks",
     "choosing_bytes",
@@ -55,5 +59,6 @@ __all__ = [
     "nystrom_map",
     "polynomial_sketch_map",
     "random_fourier_map",
+    "reduce_set",
     "sweeps_over",
 ]

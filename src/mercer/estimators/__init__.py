@@ -1,11 +1,13 @@
 """Estimators: fit and predict in scikit-learn's manner, with kernel objects."""
 
 from mercer.estimators.base import KernelEstimator
+from mercer.estimators.compress import Compression, compress
 from mercer.estimators.density import KernelDensity
 from mercer.estimators.density_classifier import KernelDensityClassifier
 from mercer.estimators.discriminant import KernelFisherDiscriminant
 from mercer.estimators.expansion import Expansion, SizeReport
 from mercer.estimators.features import PolynomialSketch, RandomFourierFeatures
+from mercer.estimators.kernel_machine import KernelMachineClassifier, KernelMachineRegressor, RBFNetwork
 from mercer.estimators.kmeans import KernelKMeans
 from mercer.estimators.local_regression import LocalRegression
 from mercer.estimators.logistic import KernelLogistic
@@ -20,13 +22,16 @@ from mercer.estimators.perceptron import KernelPerceptron, MistakeBound
 from mercer.estimators.preimage import preimage
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.ridge_cv import KernelRidgeCV
+from mercer.estimators.rvm import RVMClassifier, RVMRegressor
 from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, calibrated
 from mercer.estimators.svm_path import SVCPath
 from mercer.estimators.tuning import Tuning
+from mercer.estimators.vector_machines import L1VMClassifier, L1VMRegressor, L2VMClassifier, L2VMRegressor
 
 __all__ = [
     "SVC",
     "SVR",
+    "Compression",
     "Expansion",
     "KMedoids",
     "KernelDensity",
@@ -35,12 +40,18 @@ __all__ = [
     "KernelFisherDiscriminant",
     "KernelKMeans",
     "KernelLogistic",
+    "KernelMachineClassifier",
+    "KernelMachineRegressor",
     "KernelNeighborsClassifier",
     "KernelNeighborsRegressor",
     "KernelPCA",
     "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeCV",
+    "L1VMClassifier",
+    "L1VMRegressor",
+    "L2VMClassifier",
+    "L2VMRegressor",
     "LocalRegression",
     "MeanShift",
     "MistakeBound",
@@ -52,10 +63,14 @@ __all__ = [
     "Nystroem",
     "OneClassSVM",
     "PolynomialSketch",
+    "RBFNetwork",
+    "RVMClassifier",
+    "RVMRegressor",
     "RandomFourierFeatures",
     "SVCPath",
     "SizeReport",
     "Tuning",
     "calibrated",
+    "compress",
     "preimage",
 ]

@@ -204,6 +204,17 @@ class KernelEstimator(BaseEstimator):
         X = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
         return prepared_gram(self._gram, X)
 
+    def _recentred(self, centres, *gone):
+        """A copy of the fitted model on other centres, without the attributes `gone`, which only its own rows have.
+
+        Estimators that can be compressed make `_with_expansion(centres, coefficients)` of it, which keeps the intercept.
+        """
+        new = object.__new__(type(self))
+        vars(new).update({name: value for name, value in vars(self).items() if name not in gone})
+        new.X_fit_, new.solver_used_ = centres, "compressed"
+        new._gram = gram(self.kernel_, centres, engine=self.engine, memory=self.memory, validated=True)
+        return new
+
     def __getstate__(self):
         state = dict(super().__getstate__())
         state.pop("_gram", None)  # made again from X_fit_ and kernel_

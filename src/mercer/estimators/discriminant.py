@@ -148,6 +148,11 @@ class KernelFisherDiscriminant(ClassifierMixin, ClassNamePrefixFeaturesOutMixin,
         check_is_fitted(self)
         return Expansion(self.kernel_, self.X_fit_, self.dual_coef_, self.intercept_)
 
+    def _with_expansion(self, centres, coefficients):
+        new = self._recentred(centres)
+        new.dual_coef_ = coefficients
+        return new
+
     @property
     def _n_features_out(self):
         return min(self.n_components or len(self.ratios_), len(self.ratios_))

@@ -240,6 +240,12 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         check_is_fitted(self)
         return Expansion(self.kernel_, self.X_fit_, self._dense_coefficients, np.zeros(len(self.norms_)))
 
+    def _with_expansion(self, centres, coefficients):
+        new = self._recentred(centres)
+        new.coefficients_ = coefficients
+        new.norms_ = np.einsum("ij,ij->j", coefficients, new._gram @ coefficients, dtype=np.float64)
+        return new
+
     @property
     def _n_features_out(self):
         return len(self.norms_)

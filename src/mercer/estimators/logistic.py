@@ -331,6 +331,11 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
         check_is_fitted(self)
         return Expansion(self.kernel_, self.X_fit_, self.dual_coef_.reshape(len(self.dual_coef_), -1), self.intercept_)
 
+    def _with_expansion(self, centres, coefficients):
+        new = self._recentred(centres, "landmarks_", "landmark_error_")
+        new.dual_coef_ = coefficients[:, 0] if self.dual_coef_.ndim == 1 else coefficients
+        return new
+
 
 # ------------------------------------------------------------------------------------------------ inside
 def _on_pivots(solution, found):

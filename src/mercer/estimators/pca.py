@@ -34,6 +34,8 @@ def _on_landmarks(self):
         raise AttributeError(
             "partial_fit needs n_landmarks, for example n_landmarks=500: batches are remembered by them"
         )
+    if getattr(self, "solver_used_", None) == "compressed":
+        raise AttributeError("a compressed copy cannot learn from more rows; go on with the model that it is of")
     return True
 
 
@@ -296,6 +298,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     @property
     def _mean(self):
         """Coefficients of the mean on the rows of `X_fit_`."""
+        if self.solver_used_ == "compressed":
+            raise ValueError("a compressed copy has the components, but not the mean; ask the model that it is of")
         if hasattr(self, "map_"):
             return self.map_.normalization.T @ (self.moments_.first / self.moments_.n)
         return np.full(len(self.coefficients_), 1.0 / len(self.coefficients_))
@@ -304,8 +308,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     def eigenvectors_(self) -> np.ndarray:
         """Unit eigenvectors (n, k) of the centred Gram matrix; on landmarks there are none."""
         check_is_fitted(self)
-        if self.solver_used_ == "landmarks":
-            raise AttributeError("eigenvectors of all rows are not kept by a fit on landmarks")
+        if self.solver_used_ != "gram":
+            raise AttributeError("eigenvectors of all rows are not kept by a fit on landmarks or a compressed copy")
         return self._inside * np.sqrt(self.eigenvalues_)
 
     @property
@@ -313,6 +317,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         """The projections as an expansion: kernel, centres, coefficients, intercepts."""
         check_is_fitted(self)
         return Expansion(self.kernel_, self.X_fit_, self.coefficients_ * self.scale_, self.intercept_ * self.scale_)
+
+    def _with_expansion(self, centres, coefficients):
+        new = self._recentred(centres, "repaired_coefficients_", "map_", "moments_", "inverse_")
+        new.coefficients_ = (coefficients / self.scale_).astype(coefficients.dtype)
+        return new
 
     # ------------------------------------------------------------------------------------ back to rows
     def inverse_transform(self, X, method=None, start=None, candidates=None):

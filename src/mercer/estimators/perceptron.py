@@ -71,6 +71,12 @@ def _has_rows(estimator):
     """Whether there is a partial_fit; scikit-learn asks."""
     if estimator._precomputed:
         raise AttributeError('partial_fit needs rows: kernel="precomputed" has no kernel values between two calls')
+    return _has_mistakes(estimator)
+
+
+def _has_mistakes(estimator):
+    if getattr(estimator, "solver_used_", None) == "compressed":
+        raise AttributeError("a compressed copy has not the rows that erred; ask the model that it is of")
     return True
 
 
@@ -316,13 +322,22 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
     def expansion_(self) -> Expansion:
         """The fitted expansion: kernel, centres, coefficients, intercept."""
         check_is_fitted(self)
-        return Expansion(self.kernel_, self.X_fit_, self.dual_coef_.reshape(len(self.support_), -1), self.intercept_)
+        return Expansion(self.kernel_, self.X_fit_, self.dual_coef_.reshape(len(self.dual_coef_), -1), self.intercept_)
+
+    def _with_expansion(self, centres, coefficients):
+        if self._fit.variant == "voted":
+            raise ValueError('variant="voted" is the vote of many machines, not one expansion; use variant="averaged"')
+        new = self._recentred(centres, "coef_", "support_")
+        new.dual_coef_ = coefficients[:, 0] if self.dual_coef_.ndim == 1 else coefficients
+        new._fit = _Fit(PerceptronState.empty(len(self.classes_)), self._fit.variant, self._fit.shift)
+        return new
 
     def size_report(self) -> SizeReport:
         """Stored vectors, parameters, bytes and prediction cost, dual against primal."""
         expansion = self.expansion_
         return size_report(expansion, self._width(self.X_fit_))
 
+    @available_if(_has_mistakes)
     def mistake_bound(self, X, y, delta: float = 0.05) -> MistakeBound:
         """Bounds of the theory for the rows and labels of `fit`; the fitted machine is the one that separates them.
 

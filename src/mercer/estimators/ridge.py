@@ -36,8 +36,11 @@ _CG_TOL, _LANDMARK_TOL, _LANDMARK_ITERATIONS = 1e-8, 1e-5, 100
 
 
 def _on_all_rows(self):
-    if getattr(self, "solver_used_", None) == "landmarks":
+    used = getattr(self, "solver_used_", None)
+    if used == "landmarks":
         raise AttributeError(f"this needs a fit on all rows; this one was made on {len(self.X_fit_)} landmarks")
+    if used == "compressed":
+        raise AttributeError("a compressed copy has not the rows of the fit; ask the model that it is of")
     return True
 
 
@@ -65,6 +68,11 @@ class _RidgeBase(MultiOutputMixin, RegressorMixin, KernelEstimator):
         """The fitted expansion: kernel, centres, coefficients, intercept."""
         check_is_fitted(self)
         return Expansion(self.kernel_, self.X_fit_, self._columns(self.dual_coef_), np.atleast_1d(self.intercept_))
+
+    def _with_expansion(self, centres, coefficients):
+        new = self._recentred(centres, "coef_", "landmarks_", "landmark_error_", "_fit", "kept_")
+        new.dual_coef_ = coefficients[:, 0] if self.dual_coef_.ndim == 1 else coefficients
+        return new
 
     def size_report(self) -> SizeReport:
         """Stored vectors, parameters, bytes and prediction cost, dual against primal."""

@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from copy import copy
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -136,7 +137,7 @@ class _SVM(KernelEstimator):
     def _sums(self, X):
         """sum_i coefficients_i k(x, x_i) for the rows of X, (m, p), in tiles over the support vectors."""
         check_is_fitted(self)
-        if len(self.support_) == 0:  # a constant explains all rows
+        if len(self._columns) == 0:  # a constant explains all rows
             needs = () if isinstance(self.kernel_, str) else (self.kernel_.reads, self.kernel_.columns)
             return np.zeros((validate.n_rows(validate.prediction(self, X, *needs)), 1), self._columns.dtype)
         return self._test_gram(X) @ self._columns
@@ -147,6 +148,16 @@ class _SVM(KernelEstimator):
         check_is_fitted(self)
         return Expansion(self.kernel_, self.X_fit_, self._columns, np.atleast_1d(self.intercept_))
 
+    def _with_expansion(self, centres, coefficients):
+        new = self._recentred(centres, "support_", "n_support_", "dual_coef_", "_calibrated")
+        new.support_vectors_, new._columns = centres, coefficients
+        # Of pairs of classes scikit-learn's layout has no place for vectors that belong to no class.
+        if coefficients.shape[1] == 1 or getattr(self, "multi_class", None) == "ovr":
+            new.dual_coef_ = coefficients.T
+        if hasattr(self, "_calibrated"):
+            new._calibrated = _calibrated_by(new, self._calibrated)
+        return new
+
     @property
     def coef_(self):
         """Weights of the columns, for linear kernels only."""
@@ -154,6 +165,14 @@ class _SVM(KernelEstimator):
         if not isinstance(self.kernel_, Linear) or getattr(self.support_vectors_, "ndim", 1) != 2:
             raise AttributeError("coef_ is only available when using a linear kernel")
         return (self.support_vectors_.T @ self._columns).T
+
+
+def _calibrated_by(machine, known):
+    """The calibration of one machine's decisions, of another's."""
+    inside, outside = copy(known.calibrated_classifiers_[0]), copy(known)
+    inside.estimator = copy(machine)
+    outside.calibrated_classifiers_ = [inside]
+    return outside
 
 
 def _printing(callback, every=0.5):
