@@ -9,6 +9,8 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier, is
 from mercer import (
     SVC,
     SVR,
+    BudgetKernelClassifier,
+    BudgetKernelRegressor,
     KernelDensity,
     KernelDensityClassifier,
     KernelFisherDiscriminant,
@@ -142,10 +144,12 @@ def sensitive(cls, **settings):
 
     Equal votes of neighbours depend on the order of distances alone, which is the same for every lengthscale. An RBF network
     passes through all points by default, which wide kernels allow up to rounding only, and it says so. Sparse machines have
-    no vectors at all when the penalty is large, whatever the kernel.
+    no vectors at all when the penalty is large, whatever the kernel. Machines on a budget have fewer points than there are rows.
     """
     extra = {"weights": "distance"} if hasattr(cls, "kneighbors") else {"alpha": 0.1} if cls is RBFNetwork else {}
     extra = {"alpha": 0.05} if issubclass(cls, (L1VMClassifier, L1VMRegressor)) else extra
+    if issubclass(cls, (BudgetKernelClassifier, BudgetKernelRegressor)):
+        extra = {"n_vectors": 6, "max_iter": 3}
     return cls(**settings, **extra)
 
 
@@ -160,6 +164,32 @@ def cases(*estimators):
 
 #: Several of every registered class: kernels by word and by object, intercepts, precomputed Grams, every solver.
 ESTIMATOR_CASES = cases(
+    BudgetKernelClassifier(5, max_iter=3, random_state=0),
+    BudgetKernelClassifier(
+        6,
+        loss="logistic",
+        alpha=0.1,
+        kernel=2 * RBF(0.7) + Linear(),
+        class_weight="balanced",
+        max_iter=3,
+        random_state=0,
+    ),
+    BudgetKernelClassifier(5, kernel="precomputed", learn_vectors=False, random_state=0),
+    BudgetKernelRegressor(5, max_iter=3, random_state=0),
+    BudgetKernelRegressor(
+        4, kernel=Matern(1.5, lengthscale="median"), alpha=0.1, batch_size=8, max_iter=2, random_state=0
+    ),
+    BudgetKernelRegressor(
+        20,
+        alpha=0.01,
+        kernel="laplacian",
+        learn_vectors=False,
+        fit_intercept=False,
+        engine="reference",
+        memory="1GB",
+        random_state=0,
+    ),
+    BudgetKernelRegressor(8, kernel="precomputed", random_state=0),
     KernelPCA(1),
     KernelPCA(2, kernel="rbf", whiten=True, random_state=0),
     KernelPCA(2, kernel=Matern(1.5), eigen_solver="dense"),
@@ -288,19 +318,19 @@ ESTIMATOR_CASES = cases(
     LocalRegression(1, span=0.9, robust=1),
     LocalRegression(1, "mad", kernel="exponential", form="product"),
     L1VMRegressor(0.1),
-    L1VMRegressor("cv", kernel=2 * RBF(0.7) + Linear(), n_alphas=5, cv=3, random_state=0),
+    L1VMRegressor("cv", kernel=2 * RBF(0.7) + Linear(), n_alphas=4, cv=2, random_state=0),
     L1VMRegressor(0.05, kernel="sigmoid", gamma=0.1, fit_intercept=False),
     L1VMRegressor(0.1, kernel="precomputed"),
     L1VMClassifier(0.1),
-    L1VMClassifier("cv", kernel=RBF(1.2), class_weight="balanced", n_alphas=5, cv=3, random_state=0),
+    L1VMClassifier("cv", kernel=RBF(1.2), class_weight="balanced", n_alphas=2, cv=2, random_state=0),
     L1VMClassifier(0.2, kernel="laplacian", fit_intercept=False, engine="reference", memory="1GB"),
     L1VMClassifier(0.1, kernel="precomputed"),
     L2VMRegressor(),
     L2VMRegressor("cv", kernel=Matern(1.5, lengthscale="median"), n_alphas=5, cv="loo"),
-    L2VMRegressor("cv", kernel=RBF(1.2), fit_intercept=False, n_alphas=2, cv=3, random_state=0),
+    L2VMRegressor("cv", kernel=RBF(1.2), fit_intercept=False, n_alphas=2, cv=2, random_state=0),
     L2VMRegressor(0.1, kernel="precomputed"),
     L2VMClassifier(),
-    L2VMClassifier("cv", kernel=RBF(1.2), n_alphas=3, cv=3, random_state=0),
+    L2VMClassifier("cv", kernel=RBF(1.2), n_alphas=2, cv=2, random_state=0),
     L2VMClassifier(0.1, kernel="poly", degree=2, gamma=0.5, fit_intercept=False, class_weight="balanced"),
     L2VMClassifier(0.1, kernel="precomputed"),
     Nystroem(n_components=2, random_state=0),
@@ -310,9 +340,8 @@ ESTIMATOR_CASES = cases(
     RVMClassifier(kernel="linear", moderated=True),
     RVMClassifier(kernel="precomputed"),
     RVMRegressor(),
-    RVMRegressor(kernel=RBF(1.2), fit_intercept=False, noise=0.05),
-    RVMRegressor(kernel="laplacian", noise=0.1, engine="reference", memory="1GB"),
-    RVMRegressor(kernel=RBF(1.5), variance="augmented"),
+    RVMRegressor(kernel="laplacian", fit_intercept=False, noise=0.1, engine="reference", memory="1GB"),
+    RVMRegressor(kernel=RBF(3.0), variance="augmented"),
     RVMRegressor(kernel="precomputed"),
     RandomFourierFeatures(random_state=0),
     RandomFourierFeatures("laplacian", gamma=0.3, random_state=0),

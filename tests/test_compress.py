@@ -6,11 +6,12 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import approx_fprime
-from sklearn.base import clone
+from scipy.optimize import approx_fprime, minimize
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
+from estimator_cases import ESTIMATOR_CASES
 from mercer import (
     SVC,
     SVR,
@@ -18,6 +19,9 @@ from mercer import (
     KernelFisherDiscriminant,
     KernelKMeans,
     KernelLogistic,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    KernelNeighborsClassifier,
     KernelPCA,
     KernelPerceptron,
     KernelRidge,
@@ -25,6 +29,7 @@ from mercer import (
     NuSVC,
     NuSVR,
     OneClassSVM,
+    RBFNetwork,
     SVCPath,
     compress,
 )
@@ -102,6 +107,16 @@ def test_coefficients_are_the_nearest_in_values():
     share = reduced_sets._NORM_SHARE * np.square(G).sum() / 6
     expected = np.linalg.solve(G.T @ G + share * K.kernel(Z), G.T @ F + share * G.T @ A)
     np.testing.assert_allclose(c, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("gap", [1e-2, 1e-3, 1e-4])
+def test_near_vectors_keep_their_cancelling_coefficients(gap):
+    """Pairs of near vectors are slopes: what is added to a diagonal must not take them away."""
+    K, A = target(RBF(2.0), n=200, t=1)
+    Z = np.vstack([K.y.rows[:8], K.y.rows[:8] + gap])
+    F, G = K.dense() @ A, K.kernel(K.y.rows, Z)
+    by_norm, by_values = (reduced_sets._Target(K, A).coefficients(Z, refit)[0] for refit in ("norm", "values"))
+    assert np.square(F - G @ by_values).sum() <= np.square(F - G @ by_norm).sum() * (1 + 1e-9)
 
 
 def test_values_are_summed_over_tiles():
@@ -247,6 +262,10 @@ MACHINES = [
     (KernelPCA(3, kernel=RADIAL, whiten=True), None),
     (KernelPCA(3, kernel=RADIAL, n_landmarks=30, random_state=0), None),
     (KernelKMeans(3, kernel=RADIAL, random_state=0), None),
+    (KernelMachineRegressor(20, kernel=RADIAL, alpha=0.1, random_state=0), T),
+    (KernelMachineClassifier(20, centers="random", kernel=RADIAL, alpha=0.1, random_state=0), THREE),
+    (KernelMachineClassifier(20, kernel=RADIAL, alpha=0.1, random_state=0), TWO),
+    (RBFNetwork(kernel=RADIAL, alpha=0.1, tail="constant"), T[:, 0]),
 ]
 ANSWERS = ("predict", "decision_function", "predict_proba", "predict_log_proba", "transform", "score_samples")
 
@@ -373,6 +392,149 @@ def test_probabilities_are_those_of_the_copy():
     assert not np.allclose(small.predict_proba(NEW), model.predict_proba(NEW))
 
 
+def test_basis_functions_that_are_no_expansion_are_refused():
+    for model, why in (
+        (KernelMachineRegressor(20, kernel=RADIAL, normalised=True, random_state=0), "divided by their sum"),
+        (RBFNetwork(kernel=RADIAL, alpha=0.1, normalised=True), "divided by their sum"),
+        (RBFNetwork(kernel=RADIAL, alpha=0.1, tail="linear"), "linear tail"),
+    ):
+        with pytest.raises(TypeError, match=f"{type(model).__name__} cannot be compressed: .*{why}"):
+            compress(model.fit(X, T[:, 0]), 5)
+    small = compress(KernelMachineRegressor(20, centers="ols", kernel=RADIAL).fit(X, T[:, 0]), 5, "greedy")
+    assert small.centers_used_ == "compressed"
+    assert not hasattr(small, "error_reduction_")
+
+
+EXPANSIONS = [case for case in ESTIMATOR_CASES if hasattr(type(case.estimator), "expansion_")]
+
+
+@pytest.mark.parametrize("case", EXPANSIONS, ids=str)
+def test_every_registered_expansion_is_compressed_or_refused(case):
+    """Answers of the copy are its expansion by the formula; what cannot be compressed says why."""
+    rows, y = case.data()
+    model, new = case.estimator.fit(case.rows(rows), y), case.data(seed=1)[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)  # some have one vector
+        try:
+            small = compress(model, 0.5, "greedy", refit="norm")
+        except (TypeError, ValueError) as error:
+            refusal = str(error)
+        else:
+            refusal = None
+    if refusal is not None:
+        assert any(said in refusal for said in REFUSED), refusal
+        return
+    e = small.expansion_
+    assert e.n_vectors <= max(1, model.expansion_.n_vectors)
+    sums = e.kernel(new, e.centres) @ e.coefficients + e.intercept
+    answers = np.reshape(expansion_of(small, new, sums), sums.shape)
+    np.testing.assert_allclose(answers, sums, rtol=1e-5, atol=1e-6 * np.abs(sums).max())
+
+
+REFUSED = ("cannot take another expansion", "no kernel expansion", "not certified positive semi-definite", "precomputed",
+           "voted", "compressed")  # fmt: skip
+
+
+def expansion_of(model, new, sums):
+    """The answer of a model that is its expansion."""
+    if isinstance(model, KernelDensity):
+        return np.exp(model.score_samples(new))
+    if isinstance(model, KernelKMeans):  # |phi(x) - c|^2 = k(x, x) - 2 c(x) + |c|^2
+        return (model.kernel_.diag(new)[:, None] + model.norms_ - np.square(model.transform(new))) / 2
+    if is_classifier(model) and isinstance(model, KernelFisherDiscriminant):
+        return model.transform(new)
+    if is_classifier(model) or isinstance(model, OneClassSVM):
+        return model.decision_function(new) if sums.shape[1] == 1 else model._scores(new)
+    return model.predict(new) if hasattr(model, "predict") else model.transform(new)
+
+
+# ---------------------------------------------------------------------------------------------- densities
+@pytest.mark.parametrize("bandwidth", [0.5, [0.4, 0.6], [[0.3, 0.1], [0.1, 0.2]]], ids=["number", "columns", "matrix"])
+@pytest.mark.parametrize("window", ["gaussian", "exponential"])
+def test_a_density_is_its_expansion(bandwidth, window):
+    if window == "exponential" and np.ndim(bandwidth) == 2:
+        with pytest.raises(AttributeError, match="no exponential kernel with a bandwidth matrix"):
+            KernelDensity(bandwidth, kernel=window).fit(X).expansion_  # noqa: B018
+        return
+    for form in ("radial", "product"):
+        model = KernelDensity(bandwidth, kernel=window, form=form).fit(X, sample_weight=np.arange(1.0, 61.0))
+        e = model.expansion_
+        np.testing.assert_allclose((e.kernel(NEW, e.centres) @ e.coefficients)[:, 0], np.exp(model.score_samples(NEW)))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("refit", ["norm", "values"])
+def test_a_compressed_density_is_a_density(method, refit):
+    model = KernelDensity(0.5).fit(X, sample_weight=np.linspace(1.0, 2.0, 60))
+    small = compress(model, 8, method, refit=refit, X=NEW, random_state=0)
+    record = small.compression_
+    assert (small.weights_ > 0).all()
+    np.testing.assert_allclose(small.weights_.sum(), 1.0, rtol=1e-12)
+    assert len(small.X_fit_) == record.n_vectors <= 8
+    e = small.expansion_
+    np.testing.assert_allclose(
+        record.error, distance(e.kernel, X, model.expansion_.coefficients, e.centres, e.coefficients), rtol=1e-5
+    )
+    assert record.score_before == model.score(NEW)
+    assert record.score_after == small.score(NEW)
+    assert small.sample(2000, random_state=0).shape == (2000, 2)
+    np.testing.assert_allclose(
+        small.sample(20000, random_state=0).mean(axis=0), small.weights_ @ small.X_fit_, atol=0.03
+    )
+    again = pickle.loads(pickle.dumps(small))
+    np.testing.assert_array_equal(again.score_samples(NEW), small.score_samples(NEW))
+    with pytest.raises(ValueError, match="compressed copy"):
+        small.loo_log_density()
+    assert not hasattr(small.fit(X), "compression_")
+
+
+@pytest.mark.parametrize("refit", ["norm", "values"])
+def test_masses_are_the_nearest_ones(refit):
+    """Against a general solver; unconstrained ones are partly negative."""
+    K, A = target(RBF(0.8))
+    A = np.abs(A[:, :1])
+    Z = np.random.default_rng(3).standard_normal((7, 2))
+    G, own = K.kernel(K.y.rows, Z), K.kernel(Z)
+    S, b = own, (G.T @ A)[:, 0]
+    if refit == "values":
+        share = reduced_sets._NORM_SHARE * np.square(G).sum() / 7
+        S, b = G.T @ G + share * own, (G.T @ K.dense() @ A)[:, 0] + share * b
+    total = {"type": "eq", "fun": lambda c: c.sum() - A.sum()}
+    settings = {"bounds": [(0, None)] * 7, "constraints": total, "options": {"ftol": 1e-14, "maxiter": 500}}
+    best = minimize(lambda c: c @ S @ c - 2 * c @ b, np.full(7, A.sum() / 7), method="SLSQP", **settings)
+    c = reduced_sets._Masses(K, A).coefficients(Z, refit)[0][:, 0]
+    assert (c >= 0).all()
+    np.testing.assert_allclose(c.sum(), A.sum(), rtol=1e-12)
+    np.testing.assert_allclose(c, best.x, atol=2e-4 * A.sum())
+    assert reduced_sets._Target(K, A).coefficients(Z, refit)[0].min() < 0
+
+
+def test_the_slope_of_masses_is_that_of_the_error():
+    K, A = target()
+    Z = K.y.rows[:4] + 0.1
+    search = reduced_sets._Search(reduced_sets._Masses(K, np.abs(A)), Z, None)
+    value, slope = search.at(Z)
+    numeric = approx_fprime(Z.ravel(), lambda z: search.at(z.reshape(Z.shape))[0], 1e-6)
+    np.testing.assert_allclose(slope.ravel(), numeric, atol=1e-5)
+    c = search.target.coefficients(Z, "norm")[0]
+    np.testing.assert_allclose(value, distance(K.kernel, K.y.rows, np.abs(A), Z, c) ** 2, rtol=1e-6)
+
+
+def test_densities_that_are_no_expansion_are_refused():
+    for settings, why in (
+        ({"bounds": [(None, 9.0), (None, None)]}, "reflected"),
+        ({"factors": "adaptive"}, "bandwidths of their own"),
+        ({"categorical": [1]}, "categories"),
+    ):
+        rows = np.round(X) if "categorical" in settings else X
+        with pytest.raises(TypeError, match=f"KernelDensity cannot be compressed: .*{why}"):
+            compress(KernelDensity(**settings).fit(rows), 5)
+    with pytest.raises(NotPSDError, match="certified"):
+        compress(KernelDensity(kernel="tophat").fit(X), 5)
+    with pytest.raises(ValueError, match="both or neither"):
+        compress(KernelDensity().fit(X), 5, y=TWO)
+
+
 # ---------------------------------------------------------------------------------------------- other rows
 def test_strings_are_chosen_not_made():
     words = ["".join(np.random.default_rng(i).choice(list("acgt"), 12)) for i in range(30)]
@@ -467,8 +629,8 @@ def test_bad_arguments(change, match):
 
 
 def test_models_that_cannot_be_compressed():
-    with pytest.raises(TypeError, match="KernelDensity is no kernel expansion"):
-        compress(KernelDensity().fit(X), 5)
+    with pytest.raises(TypeError, match="KernelNeighborsClassifier is no kernel expansion"):
+        compress(KernelNeighborsClassifier().fit(X, TWO), 5)
     with pytest.raises(TypeError, match="Pipeline is no kernel expansion"):
         compress(make_pipeline(SVC()).fit(X, TWO), 5)
     with pytest.raises(TypeError, match="is no kernel expansion"):

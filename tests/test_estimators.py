@@ -417,7 +417,8 @@ def check_fit_not_init_refuses(case):
            "min_bin_freq": 0, "cluster_all": "x", "assign": "x",
            "merge": -1.0, "atol": -1.0, "rtol": -1.0, "breadth_first": "x", "leaf_size": 0, "metric_params": 3,
            "factors": "x", "sensitivity": 2.0, "bounds": 3, "boundary": "x", "categorical": 3, "smoothing": 2.0, "shared": "x",
-           "neighbors": 0, "n_alphas": 0, "noise": -1.0, "learn_kernel": "x", "variance": "x", "moderated": "x"}  # fmt: skip
+           "neighbors": 0, "n_alphas": 0, "noise": -1.0, "learn_kernel": "x", "variance": "x", "moderated": "x",
+           "n_vectors": 0, "loss": "x", "learn_vectors": "x", "learning_rate": -1.0}  # fmt: skip
     if case.needs_variance:
         bad["tol"] = -1.0  # 0 is scikit-learn's word for as exact as possible
     for name in inspect.signature(cls).parameters:
@@ -519,6 +520,7 @@ def test_kernel_shared_by_two_estimators(cls):
     assert np.abs(answers(b, T) - expected).max() > 1e-3
 
 
+@pytest.mark.filterwarnings("ignore:n_vectors=50 is more than")
 @pytest.mark.parametrize("cls", PREDICTORS)
 def test_kernel_array_changed_after_fit(cls):
     X, y = data_for(cls)
@@ -901,6 +903,7 @@ def test_precomputed_rows_of_weight_zero(case):
         assert np.trace(model.smoother()) == pytest.approx(model.degrees_of_freedom())
 
 
+@pytest.mark.filterwarnings("ignore:n_vectors=50 is more than")
 @pytest.mark.parametrize("cls", PREDICTORS)
 def test_user_kernels_that_misbehave(cls):
     X, y = data_for(cls)
@@ -925,7 +928,8 @@ def test_user_kernels_that_misbehave(cls):
 
 
 # The targets are pure noise.
-@pytest.mark.filterwarnings("ignore:no basis function raises", "ignore:the basis functions reproduce")
+@pytest.mark.filterwarnings("ignore:no basis function raises", "ignore:the basis functions reproduce",
+                            "ignore:n_vectors=50 is more than")  # fmt: skip
 @pytest.mark.parametrize("cls", PREDICTORS)
 def test_very_wide_rows(cls):
     rng = np.random.default_rng(0)

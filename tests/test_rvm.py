@@ -4,23 +4,18 @@ import numpy as np
 import pytest
 from scipy.special import expit, log_expit
 from sklearn.datasets import load_iris
+from threadpoolctl import threadpool_limits
 
-from mercer import RVMClassifier, RVMRegressor
+from mercer import RVMClassifier, RVMRegressor, compress
 from mercer.errors import ConvergenceWarning, MemoryBudgetError, NumericalWarning
 from mercer.estimators.rvm import _climb, _Slopes
 from mercer.gram import GivenGram
-from mercer.kernels import RBF, LinearSpline, Sigmoid
-from mercer.solvers.rvm import (
-    Design,
-    _Model,
-    _Moments,
-    basis_gradient,
-    class_gradient,
-    log_evidence,
-    precision_gradient,
-    solve_rvm,
-    solve_rvm_classes,
-)
+from mercer.kernels import RBF, LinearSpline, Polynomial, Sigmoid
+from mercer.linalg import Status
+from mercer.solvers.rvm import basis_gradient, log_evidence, precision_gradient, solve_rvm
+from mercer.solvers.rvm_classes import class_gradient, solve_rvm_classes
+from mercer.solvers.rvm_design import Design
+from mercer.solvers.rvm_model import Model, Moments, best_precisions
 
 
 def sinc(n=60, seed=0, noise=0.1):
@@ -54,7 +49,7 @@ def test_evidence_and_posterior_by_definition(noise):
     H = Phi.T @ Phi / found.noise + np.diag(found.alphas)
     np.testing.assert_allclose(found.covariance, np.linalg.inv(H), rtol=1e-6)
     np.testing.assert_allclose(found.value, np.linalg.solve(H, Phi.T @ t) / found.noise, rtol=1e-6)
-    assert found.certificate <= 1e-6
+    assert found.certificate <= 1e-3
     assert noise is None or found.noise == pytest.approx(noise)
 
 
@@ -78,13 +73,13 @@ def test_gains_are_differences_of_the_evidence_along_any_path():
     X, noise = X / 3, 0.02
     d, Phi = design(X, RBF(1.0)), matrix(X, RBF(1.0))
     Phi = Phi * d.scale
-    model = _Model(d)
+    model = Model(d)
     pull = d.products(t[:, None])[:, 0] / noise
     model.set_curvature(np.ones(41) / noise, pull, np.zeros((0, 41)), 1 / noise)
     for j, alpha in [(3, 5.0), (7, 1.0), (20, 0.3), (0, 2.0), (7, 40.0), (3, np.inf), (31, 1.0), (20, 4.0), (9, 0.1)]:
-        model.take(j, alpha, j in model.active)
-    wanted, gains, inside = model.best()
-    assert inside.sum() == 5
+        model.take(j, alpha)
+    wanted, gains = model.best()
+    assert len(model.active) == 5
     expected = gains_by_definition(Phi, t, model.active, model.alpha, noise, wanted)
     assert np.ptp(expected) > 1.0
     np.testing.assert_allclose(gains, expected, rtol=1e-6, atol=1e-7)
@@ -130,8 +125,52 @@ def test_slow_twin_finds_nothing_better(seed):
 
 def test_evidence_rises_from_turn_to_turn():
     X, t = sinc(100, 3)
-    found = solve_rvm(design(X), t)
-    assert (np.diff(found.trace) >= -1e-9).all()
+    found = solve_rvm(design(X), t, tol=1e-9)  # what leaves takes less than tol with it
+    assert (np.diff(found.trace) >= -1e-8).all()
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_inner_products_are_the_same_held_or_not(constant, monkeypatch):
+    """300 rows make several blocks, the last one smaller; one of the functions is zero."""
+    A = np.random.default_rng(0).standard_normal((300, 50)) * np.logspace(-60, 60, 300)[:, None]
+    A[7] = 0
+    F = A / np.maximum(np.linalg.norm(A, axis=1), 1e-300)[:, None]
+    F = np.vstack([np.full(50, 50**-0.5), F]) if constant else F
+    held, asked, tight = (Design(GivenGram(A), constant, room) for room in (np.inf, np.inf, 8 * 300**2 - 1))
+    monkeypatch.setattr("mercer.solvers.rvm_design._WHOLE", 200)
+    assert not asked.hold_few()
+    held.hold()
+    tight.hold()
+    for j in [0, 1, 129, 299, 8, 150, 2, 298, 3, 4, 5, 6]:
+        for d in (held, asked, tight):
+            np.testing.assert_allclose(d.cross(j), F @ F[j], atol=1e-14)
+    assert asked.hold_few()  # after a 32nd of them they are
+    assert not tight.hold_few()
+
+
+def test_threads_change_nothing():
+    X, t = sinc(320)  # so many that the starts run side by side
+    with threadpool_limits(1):
+        one = solve_rvm(design(X), t)
+    with threadpool_limits(2):
+        two = solve_rvm(design(X), t)
+    np.testing.assert_array_equal(one.active, two.active)
+    np.testing.assert_allclose(one.value, two.value, rtol=1e-9)
+
+
+def test_a_function_that_adds_next_to_nothing_leaves():
+    """What each adds is a difference of the evidence by its definition, at precisions that are best."""
+    X, t = sinc(40)
+    found = solve_rvm(design(X), t, noise=0.01, tol=1e-9)
+    Phi, others = matrix(X)[:, found.active], ~np.eye(len(found.active), dtype=bool)
+    less = [log_evidence(Phi[:, o], t, found.alphas[o], 0.01) for o in others]
+    adds = found.evidence - np.array(less)
+    assert (adds > 0).all()
+    for least, expected in ((1.001 * adds.min(), int(np.argmin(adds))), (0.999 * adds.min(), None)):
+        moments = Moments(Phi.T @ Phi, Phi.T @ t, float(t @ t), len(t), least)
+        assert moments.at(np.log(found.alphas), False, 100.0).superfluous == expected
+    kept = best_precisions(moments, found.alphas, 100.0, False, 1e8, 1e-9)[0]
+    np.testing.assert_array_equal(kept, np.arange(len(adds)))
 
 
 # ------------------------------------------------------------------------------------------------ slopes
@@ -145,14 +184,15 @@ def test_slopes_and_curvature_of_the_precisions():
     X, t = sinc(30)
     Phi = matrix(X)[:, [0, 3, 8, 20]]
     logs = np.log([0.5, 2.0, 1.0, 3.0, 1 / 0.05])
-    moments = _Moments(Phi.T @ Phi, Phi.T @ t, float(t @ t), len(t))
+    moments = Moments(Phi.T @ Phi, Phi.T @ t, float(t @ t), len(t))
 
     def value(z):
         return log_evidence(Phi, t, np.exp(z[:4]), np.exp(-z[4]))
 
-    _, gradient, hessian = moments.at(logs, True, 1.0)
+    point = moments.at(logs, True, 1.0)
+    gradient, hessian = point.gradient, point.hessian
     np.testing.assert_allclose(gradient, differences(value, logs), rtol=1e-5, atol=1e-6)
-    rows = [differences(lambda z, i=i: moments.at(z, True, 1.0)[1][i], logs) for i in range(5)]
+    rows = [differences(lambda z, i=i: moments.at(z, True, 1.0).gradient[i], logs) for i in range(5)]
     np.testing.assert_allclose(hessian, rows, rtol=1e-5, atol=1e-6)
     found, _, by_alpha, by_beta = precision_gradient(Phi, t, np.exp(logs[:4]), np.exp(-logs[4]))
     assert found == pytest.approx(value(logs))
@@ -189,7 +229,7 @@ def test_laplaces_evidence_and_mode_by_definition():
     assert found.evidence == pytest.approx(expected, abs=1e-8)
     gamma = 1 - A * np.linalg.inv(H).diagonal()
     np.testing.assert_allclose(A * w**2, gamma, rtol=1e-3)  # precisions are at rest: Tipping (2001), eq. 16
-    assert found.certificate <= 1e-6
+    assert found.certificate <= 1e-3
 
 
 def test_classes_that_can_be_separated_have_finite_weights():
@@ -283,7 +323,7 @@ def test_design_matrix_is_the_kernel_matrix():
     np.testing.assert_array_equal(own.predict(F, return_std=True)[0], own.predict(F))
     y = (t > 0.1).astype(int)
     assert RVMClassifier("design").fit(RBF(2.0)(X)[:, :50], y).predict(F).shape == (7,)
-    with pytest.raises(ValueError, match="has no parameters"):
+    with pytest.raises(ValueError, match="kernel='design' has no parameters"):
         RVMRegressor("design", learn_kernel=True).fit(F, T[:, 0])
 
 
@@ -341,7 +381,7 @@ def test_learning_a_kernel_never_lowers_the_evidence(learn):
     t = np.sin(4 * X[:, 0]) + 0.1 * rng.standard_normal(60)
     start = RVMRegressor(RBF(1.0)).fit(X, t)
     model = RVMRegressor(RBF(1.0), learn_kernel=learn).fit(X, t)
-    assert model.evidence_path_[0] == start.evidence_
+    assert model.evidence_path_[0] <= start.evidence_
     assert (np.diff(model.evidence_path_) >= 0).all()
     assert model.evidence_ == model.evidence_path_[-1] > start.evidence_ + 1
     lengthscale = np.asarray(model.kernel_.lengthscale)
@@ -377,7 +417,19 @@ def test_classifier_learns_a_kernel():
     assert (np.diff(model.evidence_path_) >= 0).all()
     assert model.evidence_path_[-1] > model.evidence_path_[0] + 1
     with pytest.raises(ValueError, match='learn_kernel="columns" needs rows of numbers'):
-        RVMClassifier(LinearSpline(), learn_kernel="columns").fit(np.abs(X), y)
+        RVMClassifier(Polynomial(2), learn_kernel="columns").fit(X, y)
+
+
+@pytest.mark.parametrize("kernel", [LinearSpline(), lambda a, b: float(a @ b)])
+def test_a_kernel_without_slopes_is_not_learned(kernel):
+    X, t = sinc(20)
+    for learn in (True, "columns"):
+        with pytest.raises(
+            ValueError, match=rf"learn_kernel={learn!r} needs a kernel with slopes; .* has no parameters"
+        ):
+            RVMRegressor(kernel, learn_kernel=learn).fit(X + 10, t)
+        with pytest.raises(ValueError, match="needs a kernel with slopes"):
+            RVMClassifier(kernel, learn_kernel=learn).fit(X + 10, t > 0)
 
 
 # ------------------------------------------------------------------------------------------------ what may go wrong
@@ -395,6 +447,31 @@ def test_constant_targets_and_pure_noise():
     assert model.X_fit_.shape == (0, 1)
 
 
+def test_labels_that_no_basis_function_explains():
+    """Two points with the same share of each class, which the constant holds."""
+    X, y = np.eye(2)[np.arange(40) % 2], np.arange(40) < 30
+    with pytest.warns(NumericalWarning, match="the model is a constant"):
+        model = RVMClassifier(RBF(0.3)).fit(X, y)
+    assert len(model.relevance_) == 0
+    assert model.predict_proba([[5.0, 5.0]])[0, 1] == pytest.approx(0.75, abs=0.05)
+    with pytest.warns(NumericalWarning, match="the model is a constant"):
+        model = RVMClassifier(RBF(1.0), fit_intercept=False).fit(X, np.arange(40) % 4 < 2)
+    np.testing.assert_array_equal(model.predict_proba(np.eye(2)), 0.5)
+
+
+def test_repeated_rows_with_other_targets():
+    X, t = sinc(30)
+    rng = np.random.default_rng(1)
+    Z, u = np.vstack([X, X, X]), np.r_[t, t, t] + 0.05 * rng.standard_normal(90)
+    model = RVMRegressor(RBF(2.0)).fit(Z, u)
+    assert (model.relevance_ < 30).all()
+    assert model.converged_
+    labels = u > 0.1
+    model = RVMClassifier(RBF(2.0)).fit(Z, labels)
+    assert (model.relevance_ < 30).all()
+    assert model.score(Z, labels) > 0.8
+
+
 def test_targets_without_noise():
     X = np.linspace(0, 1, 12)[:, None]
     t = 1 + RBF(0.3)(X)[:, 4]
@@ -408,7 +485,35 @@ def test_too_few_steps():
     with pytest.warns(ConvergenceWarning, match="max_iter=2 steps were not enough"):
         model = RVMRegressor(RBF(2.0), max_iter=2).fit(X, t)
     assert not model.converged_
-    assert model.gain_ > 1e-6
+    assert model.gain_ > 1e-3
+
+
+def test_steps_that_go_round_in_circles(monkeypatch):
+    """Gains of classes hold at fixed curvature. A model whose evidence never rises is told as it is, with its best state."""
+    X, y = blobs()
+    monkeypatch.setattr("mercer.solvers.rvm_classes._CIRCLES", 2)
+    falling = iter(-np.arange(1.0, 1000.0))
+    monkeypatch.setattr("mercer.solvers.rvm_classes._laplace", lambda *_: next(falling))
+    found = solve_rvm_classes(design(X, RBF(1.0)), y)
+    assert found.status is Status.STAGNATED
+    assert found.certificate > 1e-3
+    assert len(found.active) == 0  # the first
+    falling = iter(-np.arange(1.0, 1000.0))
+    with (
+        pytest.warns(NumericalWarning, match="the model is a constant"),
+        pytest.warns(ConvergenceWarning, match="the steps go round in circles: one more promises"),
+    ):
+        model = RVMClassifier(RBF(1.0)).fit(X, y)
+    assert not model.converged_
+
+
+def test_turns_without_more_evidence(monkeypatch):
+    X, t = sinc(320)
+    monkeypatch.setattr("mercer.solvers.rvm._Regression._evidence", lambda *_: -1.0)
+    monkeypatch.setattr("mercer.solvers.rvm._Regression._steps", lambda *_: None)
+    found = solve_rvm(design(X), t)
+    assert found.status is Status.STAGNATED
+    assert found.certificate > 1e-3
 
 
 def test_expansion_and_size():
@@ -418,3 +523,35 @@ def test_expansion_and_size():
     got = RBF(2.0)(X, expansion.centres) @ expansion.coefficients + expansion.intercept
     np.testing.assert_allclose(got[:, 0], model.predict(X))
     assert model.size_report().n_vectors == len(model.relevance_) == expansion.n_vectors
+
+
+# ------------------------------------------------------------------------------------------------ fewer vectors
+def test_a_compressed_copy_has_means_and_no_variances():
+    X, t = sinc(80)
+    model = RVMRegressor(RBF(2.0), variance="augmented").fit(X, t)
+    small = compress(model, len(model.relevance_) - 1, random_state=0)
+    e = small.expansion_
+    got = RBF(2.0)(X, e.centres) @ e.coefficients + e.intercept
+    np.testing.assert_allclose(small.predict(X), got[:, 0])
+    assert np.abs(small.predict(X) - model.predict(X)).max() < 0.3
+    with pytest.raises(ValueError, match="return_std=True needs the covariance of the weights"):
+        small.predict(X, return_std=True)
+    assert model.predict(X, return_std=True)[1].shape == (80,)
+    small.fit(X, t)
+    np.testing.assert_array_equal(small.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1])
+
+
+def test_a_compressed_copy_of_classes():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::3], y[::3]
+    for moderated in (False, True):
+        model = RVMClassifier(RBF(2.0), moderated=moderated).fit(X, y)
+        small = compress(model, len(model.relevance_) - 1, random_state=0)
+        assert small.decision_function(X).shape == (50, 3)
+        assert (small.predict(X) == model.predict(X)).mean() > 0.9
+        if moderated:
+            with pytest.raises(ValueError, match="moderated=True needs the covariance of the weights"):
+                small.predict_proba(X)
+        else:
+            p = expit(small.decision_function(X))
+            np.testing.assert_allclose(small.predict_proba(X), p / p.sum(axis=1, keepdims=True))

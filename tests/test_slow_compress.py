@@ -15,7 +15,7 @@ def test_digits_with_one_vector_in_twenty(data_home):
         new, labels = (file["X_test"] / 255).astype(np.float32), file["y_test"]
     model = SVC(C=10, gamma=0.02, cache_size=1000).fit(X, y)
     means = compress(model, 0.05, "kmeans", X=new, y=labels, random_state=0).compression_
-    moved = compress(model, 0.05, refit="values", X=new, y=labels, random_state=0, max_iter=500).compression_
+    moved = compress(model, 0.05, X=new, y=labels, random_state=0, max_iter=500).compression_
     for record in (means, moved):
         print(f"\n{record}, {record.n_iter} steps, {record.seconds:.0f} s")
     assert moved.n_vectors == means.n_vectors == round(0.05 * moved.n_before)

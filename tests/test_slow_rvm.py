@@ -24,8 +24,15 @@ def best_width(make, X, y, widths):
     return max(models, key=lambda m: np.sum(m.evidence_))
 
 
+def tuned(model, grid, X, y):
+    return GridSearchCV(model, grid, cv=5, scoring="neg_mean_squared_error").fit(X, y).best_estimator_
+
+
 def test_sinc():
-    """Tipping (2001), section 4.1: 100 rows, noise of sd 0.1; errors against the function without noise."""
+    """Tipping (2001), section 4.1: 100 rows, noise of sd 0.1; errors against the function without noise.
+
+    There as here cross-validation in five parts chooses the width. The evidence would choose narrower ones.
+    """
     T = np.linspace(-10, 10, 1000)[:, None]
     f = np.sinc(T[:, 0] / np.pi)
     grid = {"C": [0.1, 1, 10, 100], "epsilon": [0.03, 0.1, 0.2], "gamma": [0.02, 0.05, 0.1, 0.2, 0.5]}
@@ -34,9 +41,9 @@ def test_sinc():
         rng = np.random.default_rng(seed)
         X = rng.uniform(-10, 10, (100, 1))
         t = np.sinc(X[:, 0] / np.pi) + 0.1 * rng.standard_normal(100)
-        rvm = best_width(RVMRegressor, X, t, [1.0, 1.5, 2.0, 2.5, 3.0, 4.0])
+        rvm = tuned(RVMRegressor(), {"kernel": [RBF(w) for w in (1.0, 1.5, 2.0, 2.5, 3.0, 4.0)]}, X, t)
         spline = RVMRegressor(LinearSpline()).fit(X + 10, t)
-        svr = GridSearchCV(SVR(), grid, cv=5, scoring="neg_mean_squared_error").fit(X, t).best_estimator_
+        svr = tuned(SVR(), grid, X, t)
         errors = [np.sqrt(np.mean((g - f) ** 2)) for g in (rvm.predict(T), spline.predict(T + 10), svr.predict(T))]
         rows.append([*errors, len(rvm.relevance_), len(spline.relevance_), len(svr.support_)])
     rvm, spline, svr, *vectors = np.mean(rows, axis=0)

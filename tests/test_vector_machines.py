@@ -1,16 +1,21 @@
 """L1VM and L2VM: closed forms, subgradients, scikit-learn on the explicit design, duality gaps, paths, weights, memory."""
 
+import pickle
+import sys
 import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Lasso, LogisticRegression
 
 from estimator_cases import ESTIMATOR_CASES
-from mercer import KernelRidge, L1VMClassifier, L1VMRegressor, L2VMClassifier, L2VMRegressor
-from mercer.errors import ConvergenceWarning, MemoryBudgetError, NumericalWarning
+from mercer import KernelRidge, L1VMClassifier, L1VMRegressor, L2VMClassifier, L2VMRegressor, compress
+from mercer.errors import ConvergenceWarning, MemoryBudgetError, NotPSDError, NumericalWarning
 from mercer.gram import GivenGram, gram
 from mercer.kernels import RBF, Sigmoid, Spectrum
+from mercer.solvers import sparse_glm
 from mercer.solvers.glm_losses import LogisticLoss, SquaredLoss
 from mercer.solvers.smooth_glm import Factored, Spectral, solve_l2
 from mercer.solvers.sparse_glm import Columns, l1_path, largest_alpha, minimise_quadratic, solve_l1
@@ -76,11 +81,29 @@ def test_best_intercepts(kind):
     assert np.abs(loss.slopes(F + b).sum(axis=0)).max() < 1e-12
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_intercepts_of_classes_that_weigh_a_thousand_and_next_to_nothing(classes):
+    """Long doubles, with every difference of probabilities taken as a sum of others, tell how far from balance they are."""
+    codes, rng = np.arange(40) % classes, np.random.default_rng(0)
+    mass = np.eye(classes)[codes] * np.where(codes == 0, 1e3, 1e-4)[:, None]
+    for scale in (0.0, 1.0, 30.0):
+        F = scale * rng.standard_normal((40, 1 if classes == 2 else classes))
+        loss = LogisticLoss(mass)
+        b = loss.intercept(F, np.zeros(F.shape[1]))
+        E = np.exp(np.hstack([np.zeros_like(F), F + b]) if classes == 2 else F + b, dtype=np.longdouble)
+        P = E / E.sum(axis=1, keepdims=True)
+        up = (mass * np.stack([np.delete(P, c, axis=1).sum(axis=1) for c in range(classes)], axis=1)).sum(axis=0)
+        down = ((mass.sum(axis=1, keepdims=True) - mass) * P).sum(axis=0)
+        assert (np.abs(up - down) <= 1e-12 * (up + down)).all()
+
+
 def test_intercepts_of_classes_far_apart():
     loss = LogisticLoss(np.eye(2)[[0] * 9 + [1]])
-    F = np.linspace(-300.0, 300.0, 10)[:, None]
-    b = loss.intercept(F, np.array([2000.0]))
-    assert abs(loss.slopes(F + b).sum()) < 1e-10
+    for F in (np.linspace(-300.0, 300.0, 10)[:, None], np.where(np.arange(10) < 9, 300.0, -300.0)[:, None]):
+        b = loss.intercept(F, np.array([2000.0]))
+        assert abs(loss.slopes(F + b).sum()) < 1e-10
+        b = loss.intercept(F, np.array([0.0]))
+        assert abs(loss.slopes(F + b).sum()) < 1e-10
 
 
 # ------------------------------------------------------------------------------------------------ L1
@@ -140,40 +163,65 @@ def test_the_gap_bounds_what_is_missing():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::FutureWarning")
-def test_sparse_path_is_that_of_scikit_learn():
-    """Lasso with alpha / n on the explicit design, the whole path."""
-    X, y = rows()
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_sparse_path_is_that_of_scikit_learn(intercept, weighted):
+    """Lasso with alpha / n on the explicit design, the whole path; its weights are brought to the sum n."""
+    X, y = rows(60)
     K = RBF(0.5)(X)
-    alphas = largest_alpha(whole(K), losses(y)[0]) * np.geomspace(0.9, 1e-2, 6)
+    w = np.random.default_rng(1).integers(1, 4, len(y)) if weighted else np.ones(len(y))
+    alphas = largest_alpha(whole(K), SquaredLoss(y, w), intercept) * np.geomspace(0.9, 1e-2, 5)
     for alpha in alphas:
-        theirs = Lasso(alpha / len(y), tol=1e-12, max_iter=10**6).fit(K, y)
-        ours = L1VMRegressor(alpha, kernel=RBF(0.5), tol=1e-10).fit(X, y)
+        theirs = Lasso(alpha / w.sum(), fit_intercept=intercept, tol=1e-13, max_iter=10**6).fit(K, y, w)
+        ours = L1VMRegressor(alpha, kernel=RBF(0.5), fit_intercept=intercept, tol=1e-12).fit(X, y, w)
         np.testing.assert_allclose(ours.predict(X), theirs.predict(K), atol=1e-6 * np.abs(y).max())
         full = np.zeros(len(y))
         full[ours.support_] = ours.dual_coef_
-        np.testing.assert_allclose(full, theirs.coef_, atol=1e-5 * np.abs(theirs.coef_).max())
+        np.testing.assert_allclose(full, theirs.coef_, atol=1e-6 * np.abs(theirs.coef_).max())
+        np.testing.assert_array_equal(full != 0, np.abs(theirs.coef_) > 1e-9)
+
+
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*penalty", "ignore::FutureWarning"
+)
+def test_sparse_logistic_path_is_that_of_scikit_learn():
+    """Liblinear has no free intercept but ends at a tight tolerance: coefficients, with weights."""
+    X, y = rows(60)
+    K, y = RBF(0.5)(X), (y > 0).astype(int)
+    w = np.random.default_rng(1).integers(1, 4, len(y)).astype(float)
+    alphas = largest_alpha(whole(K), LogisticLoss(w[:, None] * np.eye(2)[y]), False) * np.geomspace(0.9, 3e-2, 4)
+    for alpha in alphas:
+        theirs = LogisticRegression(
+            penalty="l1", C=1 / alpha, solver="liblinear", fit_intercept=False, tol=1e-12, max_iter=10**5
+        ).fit(K, y, w)
+        ours = L1VMClassifier(alpha, kernel=RBF(0.5), fit_intercept=False, tol=1e-12).fit(X, y, w)
+        full = np.zeros(len(y))
+        full[ours.support_] = ours.dual_coef_
+        np.testing.assert_allclose(full, theirs.coef_[0], atol=1e-6 * np.abs(theirs.coef_).max())
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*penalty")
-@pytest.mark.parametrize("labels", [2, 3])
-def test_logistic_objectives_are_those_of_scikit_learn(labels):
+@pytest.mark.parametrize(("labels", "intercept"), [(2, True), (3, True), (3, False)])
+def test_logistic_objectives_are_those_of_scikit_learn(labels, intercept):
     X, y = rows(50)
     K = RBF(0.2)(X)
     y = np.digitize(y, [0.0] if labels == 2 else [-0.7, 0.7])
-    M = np.eye(labels)[y]
+    w = np.ones(len(y), int) if labels == 2 else np.random.default_rng(1).integers(1, 4, len(y))
+    each = np.repeat(np.arange(len(y)), w)  # with weights saga does not get there
+    M, shared = w[:, None] * np.eye(labels)[y], {"fit_intercept": intercept}
     for alpha in (0.3, 0.6):
         theirs = LogisticRegression(
-            penalty="elasticnet", l1_ratio=1.0, C=1 / alpha, solver="saga", tol=1e-9, max_iter=5000
-        ).fit(K, y)
-        ours = L1VMClassifier(alpha, kernel=RBF(0.2), tol=1e-10).fit(X, y)
+            penalty="elasticnet", l1_ratio=1.0, C=1 / alpha, solver="saga", tol=1e-9, max_iter=5000, **shared
+        ).fit(K[each], y[each])
+        ours = L1VMClassifier(alpha, kernel=RBF(0.2), tol=1e-10, **shared).fit(X, y, w)
         value = (
             LogisticLoss(M).value(theirs.decision_function(K).reshape(len(y), -1)) + alpha * np.abs(theirs.coef_).sum()
         )
         assert ours.objective_ <= value * (1 + 1e-12)
         assert ours.objective_ == pytest.approx(value, rel=1e-6)
         np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(K), atol=1e-3)
-        theirs = LogisticRegression(C=1 / alpha, tol=1e-12, max_iter=10**5).fit(K, y)
-        ours = L2VMClassifier(alpha, kernel=RBF(0.2), tol=1e-12).fit(X, y)
+        theirs = LogisticRegression(C=1 / alpha, tol=1e-12, max_iter=10**5, **shared).fit(K, y, w)
+        ours = L2VMClassifier(alpha, kernel=RBF(0.2), tol=1e-12, **shared).fit(X, y, w)
         np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(K), atol=2e-6)
 
 
@@ -275,6 +323,125 @@ def test_separable_classes_and_exact_targets_have_finite_answers(cls):
     assert ((model.predict(X) > 0.5) == (X[:, 0] > 0)).all()
 
 
+@pytest.mark.parametrize("cls", [L1VMClassifier, L2VMClassifier])
+def test_an_alpha_too_small_to_matter_is_told(cls):
+    X = np.linspace(-1, 1, 20)[:, None]
+    with pytest.warns(NumericalWarning, match="does not determine them; raise alpha"):
+        model = cls(1e-60, kernel=RBF(0.5)).fit(X, (X[:, 0] > 0).astype(int))
+    assert np.isfinite(model.dual_coef_).all()
+    assert (model.predict(X) == (X[:, 0] > 0)).all()
+
+
+@pytest.mark.parametrize("cls", [L1VMClassifier, L2VMClassifier])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_class_weights_of_very_different_sizes(cls, classes):
+    """Their weights count in the folds' fits and in their scores: all but the heavy class may be got wrong."""
+    rng = np.random.default_rng(0)
+    X, y = 20 * rng.standard_normal((30, 2)), np.arange(30) % classes
+    weight = dict.fromkeys(range(classes), 1e-4) | {0: 1000.0}
+    for alpha in (0.1, 1e-4, "cv"):
+        model = cls(alpha, kernel=RBF(1.2), class_weight=weight, n_alphas=3, cv=2, random_state=0).fit(X, y)
+        assert model.converged_
+        assert model.dual_gap_ <= 1e-6
+    assert (model.predict(20 * rng.standard_normal((30, 2))) == 0).all()
+    mass = np.eye(classes)[y] * np.where(y == 0, 1000.0, 1e-4)[:, None]
+    folds = [(np.arange(15), np.arange(15, 30)), (np.arange(15, 30), np.arange(15))]
+    model.set_params(alpha="cv", cv=folds).fit(X, y)
+    left = clone(model).set_params(alpha=model.alphas_[1]).fit(X[:15], y[:15])
+    value = LogisticLoss(mass[15:]).value(left.decision_function(X[15:]).reshape(15, -1))
+    assert model.cv_scores_[1, 0] == pytest.approx(-value / mass[15:].sum(), rel=1e-2)
+
+
+@pytest.mark.parametrize("cls", MACHINES)
+def test_equal_targets_and_one_class(cls):
+    X, _ = rows(20)
+    if "Classifier" in cls.__name__:
+        with pytest.raises(ValueError, match="1 class"):
+            cls(0.1).fit(X, np.ones(20))
+        return
+    for alpha in (1e-8, 1.0, "cv"):
+        model = cls(alpha, n_alphas=3, cv=2, random_state=0).fit(X, np.full(20, 7.0))
+        np.testing.assert_allclose(model.predict(X), 7.0)
+        assert model.converged_
+
+
+@pytest.mark.parametrize(("cls", "within"), [
+    (L1VMClassifier, "sparse_glm._newton_step"), (L2VMClassifier, "smooth_glm._conjugate_gradient"),
+])  # fmt: skip
+def test_an_interrupt_inside_the_path_leaves_no_half_model(cls, within, monkeypatch):
+    X, y = rows(40)
+    model = cls("cv", kernel=RBF(0.8), n_alphas=3, cv=2, random_state=0)
+    expected = model.fit(X, y > 0).dual_coef_
+    module, name = within.split(".")
+    genuine, calls = getattr(sys.modules[f"mercer.solvers.{module}"], name), []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return genuine(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"mercer.solvers.{within}", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y > 0)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    np.testing.assert_array_equal(model.fit(X, y > 0).dual_coef_, expected)
+
+
+@each_loss
+def test_working_sets_may_start_small(kind, monkeypatch):
+    """And may then hold no variable at all of some class."""
+    X, y = rows()
+    K, loss = RBF(0.7)(X), losses(y)[kind]
+    expected = solve_l1(whole(K), loss, 0.5, rtol=1e-10)
+    monkeypatch.setattr("mercer.solvers.sparse_glm._FIRST", 1)
+    found = solve_l1(whole(K), loss, 0.5, rtol=1e-10)
+    assert found.objective == pytest.approx(expected.objective, rel=1e-9)
+    assert found.iterations > expected.iterations
+
+
+def test_large_systems_go_by_parts_and_give_the_same(monkeypatch):
+    """The way that Ctrl-C can interrupt, taken for small ones."""
+    X, y = rows()
+    K = RBF(0.7)(X)
+    for loss in losses(y):
+        direct = solve_l1(whole(K), loss, 0.05, rtol=1e-10)
+        with monkeypatch.context() as patch:
+            patch.setattr("mercer.solvers.sparse_glm._LARGE", 3)
+            patch.setattr("mercer.solvers.sparse_glm._WORK", 2**8)
+            parts = solve_l1(whole(K), loss, 0.05, rtol=1e-10)
+        assert parts.objective == pytest.approx(direct.objective, rel=1e-9)
+    monkeypatch.setattr("mercer.solvers.sparse_glm._LARGE", 3)
+    H = K + np.eye(len(y))
+    np.testing.assert_allclose(sparse_glm._solved(H, y), np.linalg.solve(H, y), rtol=1e-10)
+
+
+@pytest.mark.parametrize("cls", MACHINES)
+def test_compressed_machines(cls):
+    """A copy on fewer vectors answers by its new expansion, and says nothing of rows and gaps that are not its own."""
+    X, y = rows(60)
+    y = y if "Regressor" in cls.__name__ else np.digitize(y, [-0.7, 0.7])
+    model = cls(0.01, kernel=RBF(0.8)).fit(X, y)
+    small = compress(model, 8, method="greedy", random_state=0)
+    f = RBF(0.8)(X, small.X_fit_) @ small.expansion_.coefficients + small.intercept_
+    assert small.expansion_.n_vectors == small.size_report().n_vectors == 8 < model.expansion_.n_vectors
+    if "Regressor" in cls.__name__:
+        np.testing.assert_allclose(small.predict(X), f[:, 0])
+    else:
+        np.testing.assert_allclose(small.decision_function(X), f)
+        np.testing.assert_array_equal(small.predict(X), f.argmax(axis=1))
+    assert small.score(X, y) > 0.8
+    for gone in ("support_", "dual_gap_", "objective_", "converged_", "n_iter_"):
+        assert hasattr(model, gone)
+        assert not hasattr(small, gone)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(small)).predict(X), small.predict(X))
+    np.testing.assert_array_equal(clone(small).fit(X, y).dual_coef_, model.dual_coef_)
+    with pytest.raises(NotPSDError):
+        compress(cls(0.01, kernel=Sigmoid(gamma=0.5, coef0=-1.0)).fit(X, y), 4)
+
+
 @pytest.mark.parametrize("case", OWN_CASES, ids=str)
 def test_gaps_of_all_cases(case):
     X, y = case.data()
@@ -331,23 +498,47 @@ def test_a_class_of_one_row_is_no_trouble_for_folds():
 
 
 def test_columns_are_computed_when_needed_within_the_budget():
-    X, y = rows(400)
+    X, y = rows(250)
     K = gram(RBF(0.7), X)
-    lazy = Columns(K, 10**6)
-    assert lazy.most < 60
+    lazy = Columns(K, 4 * 10**5)
+    assert lazy.most < 40
     for loss in losses(y)[:2]:
         alpha = 0.3 * largest_alpha(lazy, loss)
         a, b = (solve_l1(c, loss, alpha, rtol=1e-9) for c in (lazy, whole(K.dense())))
         assert a.objective == pytest.approx(b.objective, rel=1e-8)
         assert a.status.value == "converged"
-    model = L1VMRegressor(alpha, kernel=RBF(0.7), memory="2MB").fit(X, y)
+    model = L1VMRegressor(alpha, kernel=RBF(0.7), memory="1MB").fit(X, y)
     assert model.solver_used_ == "columns when needed"
     np.testing.assert_allclose(model.predict(X), L1VMRegressor(alpha, kernel=RBF(0.7)).fit(X, y).predict(X), atol=1e-4)
-    smooth = L2VMRegressor(0.1, kernel=RBF(0.7), memory="2MB").fit(X, y)
+    smooth = L2VMRegressor(0.1, kernel=RBF(0.7), memory="1MB").fit(X, y)
     assert smooth.converged_
     np.testing.assert_allclose(smooth.predict(X), L2VMRegressor(0.1, kernel=RBF(0.7)).fit(X, y).predict(X), atol=1e-4)
     with pytest.raises(MemoryBudgetError, match="a larger alpha"):
         L1VMRegressor(1e-4, kernel=RBF(0.3), memory="200kB").fit(X, y)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_no_more_columns_than_the_budget_allows(held, monkeypatch):
+    """Every column that is asked for is counted, and what the places for them take."""
+    X, y = rows(200)
+    K, loss = gram(RBF(0.7), X), losses(y)[0]
+    taken, genuine = [], Columns.take
+
+    def counted(self, index):
+        taken.append(len(index))
+        return genuine(self, index)
+
+    monkeypatch.setattr(Columns, "take", counted)
+    narrow = Columns(GivenGram(K.dense()) if held else K, 10**5)
+    assert 6 * 8 * 200 * narrow.most <= 10**5 < 6 * 8 * 200 * (narrow.most + 1)
+    found = solve_l1(narrow, loss, 0.3 * largest_alpha(narrow, loss))
+    assert found.status.value == "converged"
+    assert max(taken) <= narrow.most < 32  # which it would have started with
+    if not held:
+        assert narrow._cache.buffer.nbytes <= 10**5 / 6
+    with pytest.raises(MemoryBudgetError, match="a larger alpha"):
+        solve_l1(narrow, loss, 1e-3)
+    assert max(taken[:-1]) <= narrow.most
 
 
 def test_very_many_rows_are_refused():

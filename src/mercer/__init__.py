@@ -9,6 +9,8 @@ from mercer.engines import Engine
 from mercer.estimators import (
     SVC,
     SVR,
+    BudgetKernelClassifier,
+    BudgetKernelRegressor,
     KernelDensity,
     KernelDensityClassifier,
     KernelFisherDiscriminant,
@@ -43,6 +45,7 @@ from mercer.estimators import (
     RVMRegressor,
     SVCPath,
     calibrated,
+    compare_machines,
     compress,
     preimage,
 )
@@ -53,6 +56,8 @@ from mercer.versions import show_versions
 __all__ = [
     "SVC",
     "SVR",
+    "BudgetKernelClassifier",
+    "BudgetKernelRegressor",
     "Diagonal",
     "Engine",
     "Gram",
@@ -93,6 +98,7 @@ __all__ = [
     "bandwidth_scores",
     "calibrated",
     "check_kernel",
+    "compare_machines",
     "compress",
     "datasets",
     "fourier_check",

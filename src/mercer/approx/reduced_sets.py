@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import minimize
+from scipy.optimize import minimize, nnls
 
 from mercer import validate
 from mercer.approx.sweeps import tile_sums
@@ -44,6 +44,7 @@ _LOOK_BACK, _WORTH = (
 _NORM_SHARE = 1e-3  # of the distance in norm in a fit to values
 _MUCH_NEARER = 0.9  # part of the squared error
 _TINY = np.finfo(np.float64).tiny
+_HEAVY = 1e3  # of the condition on a sum of masses, beside the other equations
 _MEMORY = 10  # steps that L-BFGS remembers
 
 
@@ -64,13 +65,15 @@ class ReducedSet:
 
 
 def reduce_set(K: Gram, A: np.ndarray, k: int, method: str, *, rng: np.random.Generator, refit: str = "norm",
-               max_iter: int = 500, callback: Callable | None = None) -> ReducedSet:  # fmt: skip
+               masses: bool = False, max_iter: int = 500, callback: Callable | None = None) -> ReducedSet:  # fmt: skip
     """At most k vectors for the functions with coefficients A (n, t) on the rows of a symmetric Gram.
 
-    method: one of REDUCTIONS; refit: one of REFITS. callback(iteration, error): called by the search for vectors.
+    method: one of REDUCTIONS; refit: one of REFITS. masses: whether coefficients, none of which is negative, stay so and keep
+    their sums. callback(iteration, error): called by the search for vectors.
     """
     _refuse(K, method)
-    target, status, iterations = _Target(_with_dense_rows(K) if method == "gradient" else K, A), Status.CONVERGED, 0
+    K = _with_dense_rows(K) if method == "gradient" else K
+    target, status, iterations = (_Masses if masses else _Target)(K, A), Status.CONVERGED, 0
     if method == "greedy":
         Z = _chosen(target, k)
     else:
@@ -146,18 +149,28 @@ class _Target:
         return *_solution(own, B, self.K.dtype, warn), B
 
     def fitted(self, Z):
-        """As `solved`, but nearest in the values at the rows; of those that hardly differ, nearest in norm."""
+        """As `solved`, but nearest in the values at the rows; of those that hardly differ, nearest in norm.
+
+        Solved for the step away from the coefficients nearest in norm: near vectors have large ones that cancel, which what is
+        added to a diagonal would draw to 0.
+        """
         own, B = self.products(Z)
+        c, _ = _solution(own.copy(), B, self.K.dtype, False)
+        step, added = _solution(*self._system(Z, own, B, c), self.K.dtype, True)
+        return c + step, added, B
+
+    def _system(self, Z, own, B, c):
+        """Matrix and right side for the step from c to the coefficients nearest in values, with a small share of the norm."""
         k, images = len(B), self.images
 
         def add(tile, rows, sums):
             tile = tile.astype(np.float64)
-            sums += tile.T @ np.hstack([tile, images[rows]])
+            sums += tile.T @ np.hstack([tile, images[rows] - tile @ c])
 
         both = tile_sums(self.seen(Z).T, (k, k + B.shape[1]), add)
         share = _NORM_SHARE * both[:, :k].trace() / max(own.trace(), _TINY)
         S = both[:, :k] + share * own
-        return *_solution((S + S.T) / 2, both[:, k:] + share * B, self.K.dtype, True), B
+        return (S + S.T) / 2, both[:, k:] + share * (B - own @ c)
 
     def products(self, Z):
         """K_zz and K_zx a."""
@@ -175,6 +188,41 @@ class _Target:
         own, B = exact.products(_double(Z))
         left = exact._squared() - 2.0 * float((c * B).sum()) + float((c * (own @ c)).sum())
         return float(np.sqrt(max(left, 0.0) / exact.whole))
+
+
+class _Masses(_Target):
+    """Functions whose coefficients are masses: of those that are not negative and have the same sums, the nearest.
+
+    A change of the vectors moves them too, but the value not by that: the constraints do not depend on the vectors.
+    """
+
+    def solved(self, Z, warn=False):
+        """As of `_Target`, but for B what makes `value` that of coefficients that are not the best of all."""
+        own, B = self.products(Z)
+        c = _nearest_masses(own, B, self.totals)
+        return c, 0.0, 2.0 * B - own @ c
+
+    def fitted(self, Z):
+        own, B = self.products(Z)
+        S, R = self._system(Z, own, B, np.zeros_like(B))
+        return _nearest_masses(S, R, self.totals), 0.0, B
+
+    @cached_property
+    def totals(self) -> np.ndarray:
+        return self.A.sum(axis=0, dtype=np.float64)
+
+
+def _nearest_masses(S, B, totals):
+    """Columns c >= 0 with these sums that make c^T S c - 2 c^T b smallest, as least squares with a heavy row for the sum."""
+    values, V = np.linalg.eigh(S)
+    root = np.sqrt(np.maximum(values, np.finfo(np.float64).eps * max(values[-1], _TINY)))
+    M = np.vstack([root[:, None] * V.T, np.full((1, len(S)), _HEAVY * root[-1])])
+    c = np.empty_like(B)
+    for j, total in enumerate(totals):
+        right = np.append(V.T @ B[:, j] / root, _HEAVY * root[-1] * total)
+        found = nnls(M, right, maxiter=30 * len(S))[0]
+        c[:, j] = found * (total / found.sum()) if found.any() else total / len(S)
+    return c
 
 
 def _solution(S, B, dtype, warn):

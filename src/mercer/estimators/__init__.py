@@ -1,6 +1,8 @@
 """Estimators: fit and predict in scikit-learn's manner, with kernel objects."""
 
 from mercer.estimators.base import KernelEstimator
+from mercer.estimators.budget import BudgetKernelClassifier, BudgetKernelRegressor
+from mercer.estimators.compare import Comparison, MachineResult, compare_machines
 from mercer.estimators.compress import Compression, compress
 from mercer.estimators.density import KernelDensity
 from mercer.estimators.density_classifier import KernelDensityClassifier
@@ -31,6 +33,9 @@ from mercer.estimators.vector_machines import L1VMClassifier, L1VMRegressor, L2V
 __all__ = [
     "SVC",
     "SVR",
+    "BudgetKernelClassifier",
+    "BudgetKernelRegressor",
+    "Comparison",
     "Compression",
     "Expansion",
     "KMedoids",
@@ -53,6 +58,7 @@ __all__ = [
     "L2VMClassifier",
     "L2VMRegressor",
     "LocalRegression",
+    "MachineResult",
     "MeanShift",
     "MistakeBound",
     "MixtureRegression",
@@ -71,6 +77,7 @@ __all__ = [
     "SizeReport",
     "Tuning",
     "calibrated",
+    "compare_machines",
     "compress",
     "preimage",
 ]

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
@@ -54,24 +55,26 @@ class Compression:
         )
 
 
-def compress(model, n_vectors=100, method="gradient", *, refit="norm", X=None, y=None, random_state=None, max_iter=300,
+def compress(model, n_vectors=100, method="gradient", *, refit="values", X=None, y=None, random_state=None, max_iter=300,
              memory=None, verbose=False) -> Any:  # fmt: skip
     r"""A copy of a fitted model whose functions are sums over fewer vectors, and which therefore predicts faster.
 
-    The vectors z and coefficients c, the same vectors for all functions (classes, pairs of classes, targets, components), make
+    The vectors z, the same for all functions (classes, pairs of classes, targets, components), make
     :math:`\sum_j \lVert f_j - \sum_i c_{ij} k(z_i, \cdot) \rVert^2` small; intercepts stay. The model is not changed.
 
     Parameters
     ----------
-    model : a fitted estimator that is a kernel expansion: ridge, support vector machines, logistic regression, perceptron,
-        components, discriminant, k-means. Its kernel must be certified positive semi-definite, since other kernels have no norm.
+    model : a fitted kernel expansion: ridge, support, L1, L2 and relevance vector machines, logistic regression,
+        perceptron, components, discriminant, k-means, kernel machines, and densities of Gaussian or exponential windows of one
+        bandwidth, whose weights stay positive and sum to 1. Its kernel must be certified positive semi-definite, since other
+        kernels have no norm.
     n_vectors : how many at most, or a fraction of the model's.
     method : "kmeans" takes means of the model's vectors; "greedy" chooses among these, one by one the one that helps most
         (anything a kernel reads); "gradient" moves the better of both to where the error no longer falls (dense rows, kernels
         with a gradient).
-    refit : how the coefficients are fitted to the vectors found: "norm" makes the distance above smallest, "values" that of the
-        values at the model's own vectors, which predictions on data like those may gain by.
-    X, y : rows and targets on which both models are scored.
+    refit : how the coefficients c are fitted to the vectors found: "values" brings the values at the model's own vectors nearest,
+        which predictions gain by; "norm" makes the distance above smallest.
+    X, y : rows and targets on which both models are scored; X alone for a density.
     random_state : of k-means. max_iter : steps of "gradient" at most. memory : as of estimators. verbose : print the progress.
 
     Returns
@@ -105,12 +108,12 @@ def compress(model, n_vectors=100, method="gradient", *, refit="norm", X=None, y
         return _copied(model, expansion, scored, began)
     rows, A = _taking_part(expansion)
     model._with_expansion(validate.take(rows, [0]), A[:1])  # refuses before the search what cannot take its result
-    K = gram(
-        expansion.kernel, rows, engine=model.engine, memory=model.memory if memory is None else memory, validated=True
-    )
-    found = reduce_set(
-        K, A, k, method, rng=generator(random_state), refit=refit, max_iter=max_iter, callback=_printing(verbose)
-    )
+    own = getattr(model, "memory", None)
+    room = {"engine": getattr(model, "engine", None), "memory": own if memory is None else memory}
+    search = {"rng": generator(random_state), "max_iter": max_iter, "callback": _printing(verbose)}
+    masses = getattr(model, "_coefficients_are_masses", False)
+    K = gram(expansion.kernel, rows, validated=True, **room)
+    found = reduce_set(K, A, k, method, refit=refit, masses=masses, **search)
     _warn(found, max_iter)
     new = model._with_expansion(found.centres, found.coefficients.astype(expansion.coefficients.dtype))
     small, seconds = new.expansion_, time.monotonic() - began
@@ -133,14 +136,18 @@ def _expansion(model) -> Expansion:
                 f"{who} {why}: it has no {needed}; compress takes KernelRidge, SVC, KernelLogistic, KernelPCA and others"
             )
     check_is_fitted(model)
-    if isinstance(model.kernel_, str):
+    if isinstance(getattr(model, "kernel_", None), str):
         raise ValueError(
             'kernel="precomputed" has no rows and no kernel to make new values with; fit with rows and a kernel'
         )
-    expansion, validity = model.expansion_, model.kernel_.validity
+    try:
+        expansion = model.expansion_
+    except AttributeError as error:
+        raise TypeError(f"this {who} cannot be compressed: {error}") from None
+    validity = expansion.kernel.validity
     if not validity.certified:
         raise NotPSDError(
-            f"{model.kernel_!r} is not certified positive semi-definite ({validity.reason}), so that the distance of two "
+            f"{expansion.kernel!r} is not certified positive semi-definite ({validity.reason}), so that the distance of two "
             "expansions need not exist; fit with a kernel that is"
         )
     if not np.isfinite(expansion.coefficients).all():
@@ -170,7 +177,8 @@ def _scorer(model, X, y):
     """The score of a model on X, y; None if they were not given."""
     if X is None and y is None:
         return lambda model: None
-    if X is None or y is None:
+    alone = get_tags(model).estimator_type == "density_estimator"
+    if X is None or (y is None and not alone):
         raise ValueError("X and y are scored together: pass both or neither")
     if not hasattr(model, "score"):
         raise TypeError(f"{type(model).__name__} has no score; leave X and y out")

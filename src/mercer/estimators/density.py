@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.estimators.base import forget
+from mercer.estimators.expansion import Expansion
 from mercer.gram.plan import budget, require
+from mercer.kernels import RBF, Kernel
 from mercer.random import generator
 from mercer.registry import register_estimator
 from mercer.solvers.bandwidths import RULES, count_of, root_of, select_bandwidth
@@ -347,6 +349,10 @@ class KernelDensity(DensityMixin, BaseEstimator):
     def loo_log_density(self):
         """Logarithm of the density at each row of the fit by the windows of the others; -inf where none is near."""
         check_is_fitted(self)
+        if self.solver_used_ == "compressed":
+            raise ValueError(
+                "a compressed copy has not the rows of the fit, which leaving one out needs; ask the model itself"
+            )
         if len(self.X_fit_) < 2:
             raise ValueError("leaving one row out needs another; n_samples=1")
         return left_out(self._density, self.X_fit_, self.factors_, self.total_weight_)
@@ -354,6 +360,43 @@ class KernelDensity(DensityMixin, BaseEstimator):
     def entropy(self):
         """Differential entropy in nats by leaving one row out: minus the mean of `loo_log_density`."""
         return -float(self.weights_ @ self.loo_log_density())
+
+    # ------------------------------------------------------------------------------------ a sum of windows
+    @property
+    def expansion_(self) -> Expansion:
+        """The density as an expansion: kernel, rows, and weights times the factor that makes the window a density."""
+        check_is_fitted(self)
+        kernel = self._window()
+        log_factor = self._density.shape.log_constant(self.n_features_in_, self._density.form) - self._density.volume
+        weights = (self.weights_ * np.exp(log_factor)).astype(self.X_fit_.dtype)
+        return Expansion(kernel, self.X_fit_, weights[:, None], np.zeros(1))
+
+    def _window(self) -> Kernel:
+        """The window as a kernel, where one window of one bandwidth stands around every row."""
+        density, h = self._density, self.bandwidth_
+        why = None
+        if not isinstance(density, WindowDensity):
+            why = "windows on categories, and beta and gamma windows, are no kernel of two rows"
+        elif density.bounds is not None or density.factors is not None:
+            why = "windows that are reflected, or have bandwidths of their own, are not one kernel at all rows"
+        elif np.ndim(h) == 2 and density.shape.name != "gaussian":
+            why = f"there is no {density.shape.name} kernel with a bandwidth matrix"
+        if why is not None:
+            raise AttributeError(f"this density is no kernel expansion: {why}")
+        if np.ndim(h) == 2:
+            return RBF(covariance=h)
+        return density.shape.kernel(lengthscale=h, form=density.form)
+
+    _coefficients_are_masses = True  # a compressed copy is a density too
+
+    def _with_expansion(self, centres, coefficients):
+        new = object.__new__(type(self))
+        vars(new).update(vars(self))
+        kept = np.flatnonzero(coefficients[:, 0] > 0)
+        w = coefficients[kept, 0].astype(np.float64)
+        new.X_fit_, new.weights_, new.solver_used_ = centres[kept], w / w.sum(), "compressed"
+        new._density = _build(new.X_fit_, new.weights_, self.bandwidth_, None, None, self.settings_)
+        return new
 
     def explain(self):
         """How windows are summed, and why."""

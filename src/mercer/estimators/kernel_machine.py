@@ -235,6 +235,12 @@ class _Machine(KernelEstimator):
             raise AttributeError("a linear tail is no part of a kernel expansion")
         return Expansion(self.kernel_, self.X_fit_, self._coefficients, np.atleast_1d(self.intercept_))
 
+    def _with_expansion(self, centres, coefficients):
+        new = self._recentred(centres, "center_indices_", "error_reduction_", "training_error_", "rank_", "residual_")
+        new.dual_coef_ = coefficients[:, 0] if self.dual_coef_.ndim == 1 else coefficients
+        new.centers_used_ = "compressed"
+        return new
+
     def size_report(self) -> SizeReport:
         """Stored vectors, parameters, bytes and prediction cost, dual against primal."""
         check_is_fitted(self)

@@ -3,6 +3,7 @@
 import logging
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -19,17 +20,13 @@ from mercer.estimators.expansion import Expansion, SizeReport, size_report
 from mercer.estimators.labels import class_labels
 from mercer.estimators.tuning import _Chart
 from mercer.gram import GivenGram, gram, prepared_gram
+from mercer.gram.plan import budget
 from mercer.linalg import Status
 from mercer.registry import register_estimator
-from mercer.solvers.rvm import (
-    Design,
-    RVMSolution,
-    basis_gradient,
-    class_gradient,
-    precision_gradient,
-    solve_rvm,
-    solve_rvm_classes,
-)
+from mercer.solvers.rvm import basis_gradient, precision_gradient, rvm_ends, solve_rvm
+from mercer.solvers.rvm_classes import class_gradient, solve_rvm_classes
+from mercer.solvers.rvm_design import Design
+from mercer.solvers.rvm_model import RVMSolution
 
 __all__ = ["RVMClassifier", "RVMRegressor"]
 
@@ -104,36 +101,44 @@ class _RVM(KernelEstimator):
         held = self._held(K)
         return (held if len(index) == K.shape[0] else held[index]), index
 
-    def _solved(self, rows, solve, slopes):
-        """Basis, and a solution in it, with the kernel learned if that is asked for."""
+    def _design(self, basis):
+        held = basis.K.nbytes if isinstance(basis, GivenGram) else 0
+        return Design(basis, self.fit_intercept, budget(self.memory) - held)
+
+    def _solved(self, rows, ends, solve, slopes):
+        """A solution, with the kernel learned if that is asked for, and the number of each basis function."""
         basis, index = self._basis(rows)
-        solution = solve(Design(basis, self.fit_intercept), None)
-        if self.learn_kernel is False:
-            return solution, index
-        if self._given:
+        if self.learn_kernel is not False and (self._given or not self.kernel_.differentiable):
+            what = f"kernel={self.kernel!r}" if self._given else repr(self.kernel_)
             raise ValueError(
-                f"learn_kernel={self.learn_kernel!r} needs a kernel, and kernel={self.kernel!r} has no parameters"
+                f"learn_kernel={self.learn_kernel!r} needs a kernel with slopes; {what} has no parameters with one"
             )
-        return self._learned(rows, index, solution, solve, slopes), index
+        found = ends(self._design(basis))
+        return (found[0] if self.learn_kernel is False else self._learned(rows, index, found, solve, slopes)), index
 
     # ------------------------------------------------------------------------------------ learning the kernel
-    def _learned(self, rows, index, solution, solve, slopes):
+    def _learned(self, rows, index, ends, solve, slopes):
+        """The kernel of most evidence that is learned from one of several solutions, the best of which comes first."""
+        apart = [s for k, s in enumerate(ends) if not k or ends[k - 1].evidence - s.evidence > _WORTH]
+        found = [self._learned_from(rows, index, s, solve, slopes) for s in apart]
+        solution, self.kernel_, self.evidence_path_ = max(found, key=lambda f: f[0].evidence)
+        return solution
+
+    def _learned_from(self, rows, index, solution, solve, slopes):
         """Turns of L-BFGS in the kernel's parameters at fixed vectors, and of choosing vectors anew. Keeps what is best."""
-        kernel = self._by_column(rows)
-        self.evidence_path_ = [solution.evidence]
+        kernel, path = self._by_column(rows), [solution.evidence]
         for _ in range(_ROUNDS):
             tried, start = _climb(kernel, rows, index, self.fit_intercept, solution, slopes)
             K = gram(tried, rows, engine=self.engine, memory=self.memory, validated=True)
-            new = solve(Design(self._distinct(K, rows)[0], self.fit_intercept), start)
+            new = solve(self._design(self._distinct(K, rows)[0]), start)
             logger.info("log evidence %.6g with %d basis functions of %r", new.evidence, len(new.active), tried)
             gain = new.evidence - solution.evidence
             if gain > 0:
                 kernel, solution = tried, new
-                self.evidence_path_.append(new.evidence)
+                path.append(new.evidence)
             if gain <= _WORTH:
                 break
-        self.kernel_ = kernel
-        return solution
+        return solution, kernel, path
 
     def _by_column(self, rows):
         kernel = self.kernel_
@@ -180,8 +185,11 @@ class _RVM(KernelEstimator):
         self.gain_ = max(s.certificate for s in solutions)
         self.converged_ = all(s.status is Status.CONVERGED for s in solutions)
         if not self.converged_:
-            said = f"max_iter={self.max_iter} steps were not enough: one more could raise the log evidence by {self.gain_:.2g}, "
-            warnings.warn(f"{said}tol={self.tol:g}; raise max_iter or tol", ConvergenceWarning, stacklevel=5)
+            stuck = any(s.status is Status.STAGNATED for s in solutions)
+            said = "the steps go round in circles" if stuck else f"max_iter={self.max_iter} steps were not enough"
+            what = f"one more promises {self.gain_:.2g} of log evidence, tol={self.tol:g}"
+            advice = "raise tol, or take a kernel whose values differ more" if stuck else "raise max_iter or tol"
+            warnings.warn(f"{said}: {what}; {advice}", ConvergenceWarning, stacklevel=5)
         if not len(self.relevance_):
             said = "no basis function raises the evidence: the model is a constant. Are the targets constant or pure noise,"
             warnings.warn(f"{said} or is the lengthscale far from the rows' distances?", NumericalWarning, stacklevel=5)
@@ -196,7 +204,7 @@ class _RVM(KernelEstimator):
             return GivenGram(_double(rows[:, self.kept_])), rows, rows.dtype == np.float32
         rows = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
         single, rows = getattr(rows, "dtype", None) == np.float32, _double(rows)
-        if not len(self.relevance_):
+        if not validate.n_rows(self.X_fit_):
             return GivenGram(np.zeros((validate.n_rows(rows), 0))), rows, single
         return prepared_gram(self._gram, rows), rows, single
 
@@ -219,6 +227,21 @@ class _RVM(KernelEstimator):
         check_is_fitted(self)
         weights = self.dual_coef_ if self.dual_coef_.ndim == 2 else self.dual_coef_[:, None]
         return Expansion(self.kernel_, self.X_fit_, weights, np.atleast_1d(self.intercept_))
+
+    def _with_expansion(self, centres, coefficients, intercept=None):
+        """The posterior belongs to the relevance vectors: other centres have means, and no variances."""
+        gone = ("relevance_", "vectors_", "alphas_", "covariance_", "X_train_", "target_variance_")
+        new = self._recentred(centres, *gone)
+        new.dual_coef_ = coefficients[:, 0] if self.dual_coef_.ndim == 1 else coefficients
+        if intercept is not None:
+            new.intercept_ = float(intercept[0]) if np.ndim(self.intercept_) == 0 else np.asarray(intercept)
+        return new
+
+    def _with_posterior(self, what):
+        if not hasattr(self, "covariance_"):
+            raise ValueError(
+                f"{what} needs the covariance of the weights, which a compressed copy has not; ask the model itself"
+            )
 
     def size_report(self) -> SizeReport:
         """Stored vectors, parameters, bytes and prediction cost."""
@@ -281,7 +304,7 @@ class RVMRegressor(RegressorMixin, _RVM):
     }
 
     def __init__(self, kernel="rbf", gamma=None, degree=3, coef0=1, kernel_params=None, *, fit_intercept=True, noise=None,
-                 tol=1e-6, max_iter=10_000, learn_kernel=False, variance="posterior", engine=None, memory=None):  # fmt: skip
+                 tol=1e-3, max_iter=10_000, learn_kernel=False, variance="posterior", engine=None, memory=None):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -309,14 +332,17 @@ class RVMRegressor(RegressorMixin, _RVM):
         if _is_constant(t, self.fit_intercept):
             machine, noise = self._constant(rows, t), 0.0
         else:
-            solution, index = self._solved(rows, lambda *a: self._solve(t, *a), _Slopes(t, self.noise is None))
+            how = {"noise": self.noise, "tol": self.tol, "max_iter": self.max_iter}
+            solution, index = self._solved(
+                rows,
+                ends=lambda design: rvm_ends(design, t, **how),
+                solve=lambda design, start: solve_rvm(design, t, start=start, **how),
+                slopes=_Slopes(t, self.noise is None),
+            )
             machine, noise = _machine(solution, index, self.fit_intercept), solution.noise
         self._store(rows, t, machine, noise)
         self.solver_used_ = "sequential"
         return self
-
-    def _solve(self, t, design, start):
-        return solve_rvm(design, t, noise=self.noise, tol=self.tol, max_iter=self.max_iter, start=start)
 
     def _constant(self, rows, t):
         """Equal targets: their value, and nothing to learn."""
@@ -345,6 +371,7 @@ class RVMRegressor(RegressorMixin, _RVM):
         mean = mean.astype(np.float32) if single else mean
         if not return_std:
             return mean
+        self._with_posterior("return_std=True")
         variance = self.noise_ + self._variances(K, self.covariance_)
         if hasattr(self, "X_train_") and self.noise_ > 0:
             variance += self._augmented(rows, K)
@@ -413,7 +440,7 @@ class RVMClassifier(ClassifierMixin, _RVM):
 
     _parameter_constraints = {**_RVM._parameter_constraints, "moderated": ["boolean"]}
 
-    def __init__(self, kernel="rbf", gamma=None, degree=3, coef0=1, kernel_params=None, *, fit_intercept=True, tol=1e-6,
+    def __init__(self, kernel="rbf", gamma=None, degree=3, coef0=1, kernel_params=None, *, fit_intercept=True, tol=1e-3,
                  max_iter=10_000, learn_kernel=False, moderated=False, engine=None, memory=None):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
@@ -448,10 +475,11 @@ class RVMClassifier(ClassifierMixin, _RVM):
     def _machines(self, rows, codes, count):
         if count == 2:
             y = (codes == 1).astype(float)
-            solution, index = self._solved(rows, lambda *a: self._solve(y, *a), _ClassSlopes(y))
+            solve = partial(self._solve, y)
+            solution, index = self._solved(rows, lambda design: [solve(design, None)], solve, _ClassSlopes(y))
             return [_machine(solution, index, self.fit_intercept)]
         basis, index = self._basis(rows)
-        design = Design(basis, self.fit_intercept)
+        design = self._design(basis)
         solutions = [self._solve((codes == k).astype(float), design, None) for k in range(count)]
         return [_machine(s, index, self.fit_intercept) for s in solutions]
 
@@ -490,6 +518,7 @@ class RVMClassifier(ClassifierMixin, _RVM):
         K, _, single = self._features(X)
         scores = self._means(K)
         if self.moderated_:
+            self._with_posterior("moderated=True")
             variances = [self._variances(K, *of) for of in zip(self.covariance_, self.vectors_, strict=True)]
             scores = scores / np.sqrt(1.0 + np.pi / 8.0 * np.column_stack(variances))
         return scores.astype(np.float32) if single else scores

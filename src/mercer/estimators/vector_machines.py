@@ -33,7 +33,7 @@ __all__ = ["L1VMClassifier", "L1VMRegressor", "L2VMClassifier", "L2VMRegressor"]
 logger = logging.getLogger("mercer")
 
 _LONGEST = 30.0  # seconds that one pass over a Gram that is not held may take
-_HELD, _FACTORED = 2, 4  # parts of the budget, in Grams: to hold it, and to factor what is made of it
+_HELD, _FACTORED = 3, 4  # parts of the budget, in Grams: to hold it, and to factor what is made of it
 _SPARSE_RANGE, _SQUARES_RANGE, _LOGISTIC_RANGE = 1e-3, 1e-8, 1e-6  # smallest alpha that is tried, of the largest
 _CHOICE = 1e-4  # duality gap at which scores on rows left out tell alphas apart
 _LARGEST, _LARGEST_VALUE = 1e150, 1e100  # of a target, whose square is a number, and of a kernel
@@ -70,6 +70,9 @@ class _Machine(KernelEstimator):
         solution = self._solve(K, loss, alpha, Reporter(None, self.verbose, self.tol))
         self._store(solution, alpha, rows, index)
         self.solver_used_ = self._method(K)
+        if isinstance(loss, LogisticLoss) and solution.objective <= loss.rounding:
+            warnings.warn(f"the classes are separated and alpha={alpha:.3g} is too small beside rounding: it keeps coefficients "
+                          "finite but does not determine them; raise alpha", NumericalWarning, stacklevel=2)  # fmt: skip
         return self
 
     def _canonical(self, X, y, sample_weight, read, **checks):
@@ -147,7 +150,7 @@ class _Machine(KernelEstimator):
         if inner is None:  # only one class is left: there is nothing to learn
             return np.zeros(len(self.alphas_))
         across = K[test, train]
-        return [outer.score(across @ s.coefficients + s.intercept) for s in self._path(K[train, train], inner)]
+        return [outer.score(across @ s.coefficients + s.intercept) for s in self._path(K[train, train], inner, K)]
 
     # ------------------------------------------------------------------------------------ the answer
     def _store(self, solution, alpha, rows, index):
@@ -190,6 +193,12 @@ class _Machine(KernelEstimator):
         coefficients = self.dual_coef_.reshape(len(self.dual_coef_), -1)
         return Expansion(self.kernel_, self.X_fit_, coefficients, np.atleast_1d(self.intercept_))
 
+    def _with_expansion(self, centres, coefficients):
+        # The certificate is that of the model before; other vectors are no rows of X.
+        new = self._recentred(centres, "support_", "kept_", "dual_gap_", "objective_", "converged_", "n_iter_")
+        new.dual_coef_ = coefficients[:, 0] if self.dual_coef_.ndim == 1 else coefficients
+        return new
+
     def size_report(self) -> SizeReport:
         """Stored vectors, parameters, bytes and prediction cost, dual against primal."""
         d = self.X_fit_.shape[1] if getattr(self.X_fit_, "ndim", 1) == 2 else 1
@@ -201,17 +210,17 @@ class _Machine(KernelEstimator):
 class _Sparse:
     """alpha |w|_1, on columns of the Gram."""
 
-    def _columns(self, K):
-        return Columns(K, budget(self.memory) // (1 if not isinstance(K, GivenGram) else 2))
-
-    def _settings(self):
-        return {"rtol": self.tol, "max_iter": self.max_iter}
+    def _columns(self, K, *beside):
+        """Columns of a Gram in what it and others beside it leave of the budget."""
+        return Columns(K, budget(self.memory) - sum(8 * len(G) ** 2 for G in (K, *beside) if isinstance(G, GivenGram)))
 
     def _solve(self, K, loss, alpha, report):
-        return solve_l1(self._columns(K), loss, alpha, self.fit_intercept, callback=report, **self._settings())
+        settings = {"rtol": self.tol, "max_iter": self.max_iter, "callback": report}
+        return solve_l1(self._columns(K), loss, alpha, self.fit_intercept, **settings)
 
-    def _path(self, K, loss):
-        return l1_path(self._columns(K), loss, self.alphas_, self.fit_intercept, **self._settings())
+    def _path(self, K, loss, whole):
+        settings = {"rtol": max(self.tol, _CHOICE), "max_iter": self.max_iter}
+        return l1_path(self._columns(K, whole), loss, self.alphas_, self.fit_intercept, **settings)
 
     def _grid(self, K, loss):
         top = largest_alpha(self._columns(K), loss, self.fit_intercept)
@@ -236,7 +245,7 @@ class _Smooth:
         room = isinstance(K, GivenGram) and _FACTORED * 8 * len(K) ** 2 <= budget(self.memory)
         return Factored(K) if room and loss.outputs == 1 else Spectral(K)
 
-    def _path(self, K, loss):
+    def _path(self, K, loss, whole):
         settings = {"preconditioner": Spectral(K), "rtol": max(self.tol, _CHOICE), "max_iter": self.max_iter}
         return l2_path(K, loss, self.alphas_, self.fit_intercept, **settings)
 

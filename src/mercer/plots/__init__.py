@@ -4,10 +4,12 @@ from mercer.plots.components import EigenfunctionsDisplay, EmbeddingDisplay
 from mercer.plots.densities import BandwidthDisplay, ConditionalDensityDisplay, DensityDisplay
 from mercer.plots.grams import ClusteredGramDisplay
 from mercer.plots.images import ImageStripDisplay
+from mercer.plots.machines import ComparisonDisplay
 
 __all__ = [
     "BandwidthDisplay",
     "ClusteredGramDisplay",
+    "ComparisonDisplay",
     "ConditionalDensityDisplay",
     "DensityDisplay",
     "EigenfunctionsDisplay",

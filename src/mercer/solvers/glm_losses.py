@@ -5,14 +5,16 @@ left around it; of classes the mass of each class. With :math:`\theta = -\ell'(F
 and an intercept that is not penalised asks for :math:`\sum_i \theta_i = 0`.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax, rel_entr, softmax
+from scipy.special import expit, log_expit, rel_entr, softmax
 
 __all__ = ["LogisticLoss", "SquaredLoss", "unbalanced"]
 
-_STEPS, _LONGEST = 100, 5.0  # Newton steps for an intercept, and the longest of them where scores are small
+_STEPS, _LONGEST = 100, 30.0  # Newton steps for an intercept, and the longest of them
+_EXACT = 1e-14  # of what draws an intercept to either side: a smaller difference is rounding
 
 
 class SquaredLoss:
@@ -83,12 +85,29 @@ class LogisticLoss:
         self.outputs = 1 if mass.shape[1] == 2 else mass.shape[1]
 
     def value(self, F) -> float:
-        return float(-(self.mass * log_softmax(self._scores(F), axis=1)).sum())
+        if self.outputs == 1:
+            return float(-(self.mass * np.hstack([log_expit(-F), log_expit(F)])).sum())
+        largest = F.argmax(axis=1)[:, None]
+        below = np.take_along_axis(F, largest, axis=1) - F
+        others = np.exp(-below)
+        np.put_along_axis(others, largest, 0.0, axis=1)  # a term of 1, of which log1p keeps the small rest exact
+        return float((self.mass * below).sum() + self.weight @ np.log1p(others.sum(axis=1)))
 
     def slopes(self, F) -> np.ndarray:
         """Minus the gradient (m, p)."""
-        R = self.mass - self.weight[:, None] * softmax(self._scores(F), axis=1)
-        return R[:, 1:] if self.outputs == 1 else R
+        up, down = self._pulls(F)
+        return up - down
+
+    def _pulls(self, F):
+        """What draws scores up and down: mass times the probability of all other classes, and that of all others by its own.
+
+        No digits are lost where a class weighs far more than another and all its probabilities are nearly 1.
+        """
+        if self.outputs == 1:
+            return self.mass[:, 1:] * expit(-F), self.mass[:, :1] * expit(F)
+        P = softmax(F, axis=1)
+        others = 1.0 - np.eye(P.shape[1])
+        return self.mass * (P @ others), (self.mass @ others) * P
 
     def balanced(self, R) -> np.ndarray:
         """Slopes at the best intercept, as they are: others might stand for no probabilities."""
@@ -96,12 +115,12 @@ class LogisticLoss:
 
     def curvature(self, F) -> np.ndarray:
         """Second derivatives (p, p, m)."""
-        P = softmax(self._scores(F), axis=1).T
         if self.outputs == 1:
-            return (self.weight * P[0] * P[1])[None, None, :]
-        D = -P[:, None, :] * P[None, :, :]
-        each = np.arange(len(P))
-        D[each, each] += P
+            return (self.weight * expit(F[:, 0]) * expit(-F[:, 0]))[None, None, :]
+        P = softmax(F, axis=1)
+        D = -P.T[:, None, :] * P.T[None, :, :]
+        each = np.arange(P.shape[1])
+        D[each, each] = (P * (P @ (1.0 - np.eye(P.shape[1])))).T
         return self.weight * D
 
     def dual(self, theta) -> float:
@@ -121,29 +140,51 @@ class LogisticLoss:
 
     def intercept(self, F, start) -> np.ndarray:
         """The best constants (p,) to add to scores F, by Newton's method from `start`; of several classes they sum to 0."""
-        b, value = start, self.value(F + start)
+        if self.outputs == 1:
+            return np.array([self._log_odds(F[:, 0], float(start[0]))])
+        here = self._balance(F, start)
         for _ in range(_STEPS):
-            slope = self.slopes(F + b).sum(axis=0)
-            if np.abs(slope).max() <= 4 * self.rounding:
+            if not here.worst > _EXACT:  # or not a number
                 break
-            b, value, moved = self._stepped(F, b, value, slope)
-            if not moved:
+            new = self._stepped(F, here)
+            if not new.better(here):
                 break
-        return b
+            here = new
+        return here.b - here.b.mean()
 
-    def _stepped(self, F, b, value, slope):
-        E = self.curvature(F + b).sum(axis=2)
-        step = np.linalg.lstsq(E, slope, rcond=1e-12)[0]
-        # Where all probabilities are 0 or 1 the curvature says nothing: half of the way to where they are not.
-        longest = max(_LONGEST, float(np.abs(F + b).max()) / 2)
-        step = _shortened(step, longest) if step.any() else np.sign(slope) * longest
-        for _ in range(50):
-            new = self.value(F + b + step)
-            nearer = np.abs(self.slopes(F + b + step).sum(axis=0)).max() < np.abs(slope).max()
-            if new < value or (nearer and new <= value * (1 + 1e-13)):  # rounding hides what the last steps gain
-                return b + step, new, True
-            step = step / 2
-        return b, value, False
+    def _balance(self, F, b):
+        up, down = (pull.sum(axis=0) for pull in self._pulls(F + b))
+        return _Balance(b, self.value(F + b), up, down)
+
+    def _stepped(self, F, here):
+        """Where Newton's step leads, or that of iterative scaling: short near the end, but it lowers the value from anywhere."""
+        E = self.curvature(F + here.b).sum(axis=2)
+        newton = np.linalg.lstsq(E, here.up - here.down, rcond=1e-12)[0]
+        near = self._balance(F, here.b + np.clip(newton, -_LONGEST, _LONGEST))
+        if np.abs(newton).max() <= 1.0 and near.better(here):
+            return near
+        excess = np.maximum((here.down - here.up) / self.mass.sum(axis=0), np.finfo(float).eps - 1.0)
+        scaled = self._balance(F, here.b - np.log1p(excess))
+        return near if near.better(scaled) else scaled
+
+    def _log_odds(self, f, b):
+        """Of two classes: Newton on the logarithm of what draws up over what draws down, which is nearly a line, in a bracket."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.mass)
+        least, most = (float(_log_sum(logs[:, 1]) - _log_sum(logs[:, 0]) - end) for end in (f.max(), f.min()))
+        b = float(np.clip(b, least, most))
+        for _ in range(_STEPS):
+            up, down = logs[:, 1] + log_expit(-f - b), logs[:, 0] + log_expit(f + b)
+            total = _log_sum(up), _log_sum(down)
+            ratio = float(total[0] - total[1])
+            least, most = (b, most) if ratio > 0 else (least, b)
+            slope = np.exp(up - total[0]) @ expit(f + b) + np.exp(down - total[1]) @ expit(-f - b)
+            new = b + ratio / slope if slope > 0.0 else np.nan
+            new = new if least <= new <= most else (least + most) / 2
+            if abs(ratio) <= _EXACT or new == b or not np.isfinite(ratio):
+                break
+            b = new
+        return b
 
     def score(self, F) -> float:
         """Mean logarithm of the probability of the rows' classes."""
@@ -157,18 +198,32 @@ class LogisticLoss:
             return None, LogisticLoss(self.mass[test][:, seen])
         return LogisticLoss(self.mass[np.ix_(train, seen)]), LogisticLoss(self.mass[np.ix_(test, seen)])
 
-    def _scores(self, F):
-        return np.hstack([np.zeros_like(F), F]) if self.outputs == 1 else F
+
+@dataclass(frozen=True)
+class _Balance:
+    """Intercepts (p,), the value there, and what draws each of them up and down."""
+
+    b: np.ndarray
+    value: float
+    up: np.ndarray
+    down: np.ndarray
+
+    @property
+    def worst(self):
+        return float((np.abs(self.up - self.down) / (self.up + self.down)).max())
+
+    def better(self, other):
+        """Whether the value is lower or, where rounding hides a difference, less is out of balance."""
+        change = self.value - other.value
+        return self.worst < other.worst if abs(change) <= 1e-13 * other.value else change < 0
 
 
 Loss: Any = SquaredLoss | LogisticLoss
 
 
-def _shortened(step, longest):
-    length = float(np.abs(step).max())
-    if not np.isfinite(length):
-        return np.sign(np.nan_to_num(step)) * longest
-    return step if length <= longest else step * (longest / length)
+def _log_sum(logs):
+    top = float(logs.max())
+    return top + float(np.log(np.exp(logs - top).sum()))
 
 
 def unbalanced(loss, R, b) -> float:

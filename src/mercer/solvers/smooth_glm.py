@@ -66,7 +66,8 @@ class Spectral:
     def __init__(self, K):
         m = K.shape[0]
         if isinstance(K, GivenGram) and m <= _WHOLE:
-            values, self.vectors = run_interruptibly(np.linalg.eigh, K.K, seconds_predicted=seconds_for_eigh(m))
+            with one_thread_blas():  # of small matrices: threads wait for one another for longer than they work
+                values, self.vectors = run_interruptibly(np.linalg.eigh, K.K, seconds_predicted=seconds_for_eigh(m))
             self.squares = values**2
         else:
             pairs = top_eigenpairs(_Square(K), min(m, _RANK), rng=np.random.default_rng(0), tol=1e-9, max_iter=12)
@@ -121,7 +122,7 @@ def _solve(problem, start, rtol, max_iter, callback):
         last = point.relative <= rtol
         new = problem.stepped(point)
         stuck = 0 if new.value < point.value or new.gap < 0.9 * point.gap else stuck + 1
-        point = new if new.value < point.value or new.gap < point.gap else point
+        point = new if new.gap < point.gap or (new.value < point.value and not last) else point
         if callback is not None:
             callback(iteration, point.relative)
     final = problem.at(point.W, point.b)

@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer.gram import GivenGram
 from mercer.gram.plan import require
-from mercer.linalg import Status
+from mercer.linalg import Status, safe_cholesky
 from mercer.solvers.glm_losses import Loss, unbalanced
 from mercer.solvers.rows import RowCache
 from mercer.threads import one_thread_blas
@@ -28,27 +28,30 @@ _FIRST = 32  # variables of the first working set, for each output
 _STEPS, _HALVINGS, _DECREASE = 30, 40, 1e-4  # Newton steps on a working set, and its line search
 _ROUNDS, _SWEEPS, _EPOCHS = 2000, 4, 5  # of a quadratic: rounds, those of them with coordinate descent, epochs in each
 _SHIFTS = 10  # tried until a matrix has a factor, each a hundred times the one before
+_LARGE = 1500  # variables in use from which one factor takes a time that is noticed
 _WORK = 2**26  # multiplications before compiled code looks up
 _DAMPING = 1e-13  # of the largest curvature, added to all
+_FORCING = 0.1  # part of a slope's violation that one Newton step may leave where more of them follow
 _ROUNDING = 1e-14  # of the objective: smaller differences are not seen
 _PATIENCE = 3  # working sets without progress
 _PARTS = 6  # arrays of the size of the working set's columns that are there at a time
 
 
 class Columns:
-    """Columns of a symmetric Gram in float64, those that fit: `room` bytes hold them and what is made of them."""
+    """Columns of a symmetric Gram in float64, those that fit: `room` bytes hold copies of them and what is made of these."""
 
     def __init__(self, K, room: int):
         self.K, self.m, self.room = K, K.shape[0], room
         self._cache = None if isinstance(K, GivenGram) else RowCache(K, room // _PARTS)
-        self.most = self.m if self._cache is None else min(self.m, self._cache.capacity)
+        fitting = room // (_PARTS * 8 * self.m) if self._cache is None else self._cache.capacity
+        self.most = int(np.clip(fitting, 0, self.m))
 
     def take(self, index) -> np.ndarray:
         """Columns, as rows (len(index), m): the Gram is symmetric."""
-        if self._cache is None:
-            return np.asarray(self.K.K[index], np.float64)
         if len(index) > self.most:
             self.refuse(len(index))
+        if self._cache is None:
+            return np.asarray(self.K.K[index], np.float64)
         return np.asarray(self._cache.buffer[self._cache.fetch(np.asarray(index), self.m)], np.float64)
 
     def refuse(self, n):
@@ -270,9 +273,12 @@ class _WorkingSet:
         if gap <= goal or (gap > 0.9 * self.gap and not self.value < self.before):
             return False
         self.gap, self.before = gap, self.value
-        if self.H is None or not hasattr(self.loss, "target"):  # the curvature of squares stays
-            self.H = self._hessian()
         tol = np.clip(0.1 * goal / max(np.abs(self.w).sum(), 1e-300), 1e-12 * self.alpha, 1e-2 * self.alpha)
+        if not hasattr(self.loss, "target"):  # a model that holds only near here need not be solved to the end
+            tol = max(tol, _FORCING * _violation(g, self.w, self.alpha))
+            self.H = self._hessian()
+        elif self.H is None:  # the curvature of squares stays
+            self.H = self._hessian()
         new = minimise_quadratic(self.H, g, self.w, self.alpha, tol)
         return self._search(new - self.w, g)
 
@@ -288,7 +294,7 @@ class _WorkingSet:
                 bent = mine * D[c, d]
                 border[sets[c], d] = bent.sum(axis=1)
                 if d >= c:
-                    H[np.ix_(sets[c], sets[d])] = bent @ self.Phi[self.place[sets[d]]].T
+                    H[np.ix_(sets[c], sets[d])] = _by_parts(bent, self.Phi[self.place[sets[d]]])
                     H[np.ix_(sets[d], sets[c])] = H[np.ix_(sets[c], sets[d])].T
         if self.problem.intercept:
             H -= border @ np.linalg.pinv(D.sum(axis=2), rcond=1e-12, hermitian=True) @ border.T
@@ -372,8 +378,18 @@ def _newton_step(H, r, w, alpha):
     return whole, near
 
 
+def _by_parts(A, B):
+    """A @ B.T in pieces that are short enough for Ctrl-C."""
+    step, product = max(1, 4 * _WORK // max(B.size, 1)), np.empty((len(A), len(B)))
+    for i in range(0, len(A), step):
+        np.matmul(A[i : i + step], B.T, out=product[i : i + step])
+    return product
+
+
 def _solved(H, right):
     """H^-1 right, of a matrix that may be singular but for rounding: the answer is a direction of descent all the same."""
+    if len(H) > _LARGE:  # a factor that Ctrl-C can interrupt
+        return safe_cholesky(np.array(H), overwrite=True, warn=False, block=512).solve(right[:, None])[:, 0]
     shift = 0.0
     for _ in range(_SHIFTS):
         try:

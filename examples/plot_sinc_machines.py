@@ -1,0 +1,66 @@
+"""Noisy sinc by four machines: much the same curve, from all rows or from a few; only the Bayesian one has error bars.
+
+Above, the fit, with rings around the vectors that a machine keeps; below, their coefficients. The L1 penalty of 0.5 makes the
+curve flatter too: what selects also shrinks. Tipping (2001), section 4; Murphy (2012), section 14.3.
+Run `python examples/plot_sinc_machines.py`; the picture is written to out/.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from mercer import SVR, L1VMRegressor, L2VMRegressor, RVMRegressor, compare_machines
+from mercer.kernels import RBF
+from mercer.plots.canvas import COLOURS
+
+KERNEL = RBF(2.0)
+MACHINES = {
+    "L2VM": (L2VMRegressor(0.5, kernel=KERNEL), {}),
+    "L1VM": (L1VMRegressor(0.5, kernel=KERNEL), {}),
+    "RVM": (RVMRegressor(KERNEL), {}),
+    "SVM": (SVR(kernel=KERNEL, epsilon=0.1), {"C": [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]}),
+}
+
+
+def sinc(x):
+    return np.sinc(x / np.pi)
+
+
+def main(out=Path("out")):
+    rng = np.random.default_rng(0)
+    X, x = np.sort(rng.uniform(-10, 10, (100, 1)), axis=0), np.linspace(-10, 10, 401)[:, None]
+    t = sinc(X[:, 0]) + 0.1 * rng.standard_normal(100)
+    found = compare_machines(X, t, machines=MACHINES, X_test=x, y_test=sinc(x[:, 0]))
+    print(found)
+    figure, axes = plt.subplots(
+        2, 4, figsize=(13, 5), layout="constrained", sharex=True, sharey="row", height_ratios=(3, 2)
+    )
+    for j, r in enumerate(found.results):
+        top, bottom = axes[:, j]
+        top.plot(X, t, ".", color="#777777", markersize=4)
+        top.plot(x, sinc(x), "--", color="#222222", linewidth=1, label="truth")
+        if r.name == "RVM":
+            mean, sd = r.model.predict(x, return_std=True)
+            top.fill_between(x[:, 0], mean - 2 * sd, mean + 2 * sd, color=COLOURS[j], alpha=0.2, linewidth=0)
+            top.text(-10, 1.12, "band: 2 standard\ndeviations", fontsize="small", color=COLOURS[j], va="center")
+        top.plot(x, r.model.predict(x), color=COLOURS[j], linewidth=1.8)
+        kept = np.isin(X[:, 0], r.model.X_fit_[:, 0])
+        top.plot(X[kept], t[kept], "o", markerfacecolor="none", markeredgecolor=COLOURS[j], markersize=8)
+        times = f"fit {1e3 * r.fit_seconds:.0f} ms, predict {1e3 * r.predict_seconds:.1f} ms"
+        top.set_title(f"{r.name}: {r.n_vectors} vectors, error {r.error:.3f}\n{times}", fontsize="medium")
+        bottom.vlines(r.model.X_fit_[:, 0], 0, r.model.dual_coef_.ravel(), color=COLOURS[j], linewidth=1.2)
+        bottom.axhline(0, color="#222222", linewidth=0.6)
+        bottom.set_yscale("symlog", linthresh=0.1)
+    axes[0, 0].legend(frameon=False, fontsize="small", loc="upper left")
+    axes[0, 0].set_ylabel("fit")
+    axes[1, 0].set_ylabel("coefficients")
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+    out.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out / "sinc_machines.png", dpi=110)
+    print(f"picture: {out / 'sinc_machines.png'}")
+
+
+if __name__ == "__main__":
+    main()
