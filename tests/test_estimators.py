@@ -183,6 +183,7 @@ def check_pickle_is_small(case):
     model, X, y = fitted(case, n=n)
     own = 8 * n if is_clusterer(model) else 0  # labels_
     own += sum(c.nbytes for c in getattr(model, "covariance_", ()))  # the posterior of the weights is an answer
+    own += model.X_fit_.nbytes if hasattr(model, "X_train_") else 0  # relevance vectors beside all rows
     # rows, coefficients, targets; no Gram, no prepared side
     assert len(pickle.dumps(model)) < X.nbytes + 2 * y.nbytes + own + 4000
 

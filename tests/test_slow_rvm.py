@@ -31,7 +31,7 @@ def tuned(model, grid, X, y):
 def test_sinc():
     """Tipping (2001), section 4.1: 100 rows, noise of sd 0.1; errors against the function without noise.
 
-    There as here cross-validation in five parts chooses the width. The evidence would choose narrower ones.
+    Cross-validation in five parts chooses the widths of both machines. The evidence would choose narrower ones.
     """
     T = np.linspace(-10, 10, 1000)[:, None]
     f = np.sinc(T[:, 0] / np.pi)
