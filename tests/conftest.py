@@ -1,6 +1,7 @@
 """Settings shared by all tests."""
 
 import os
+import signal
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # before anything can import matplotlib: tests have no display
 
@@ -14,6 +15,10 @@ from mercer import datasets
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=30)
 settings.register_profile("explore", deadline=None, derandomize=False, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+# A shell starts jobs in the background with Ctrl-C ignored, and then Python does not raise KeyboardInterrupt either.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
