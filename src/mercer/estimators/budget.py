@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -17,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NotDifferentiableError, NotPSDError, NotSymmetricError, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
-from mercer.estimators.design import DesignSweeps
+from mercer.estimators.design import DesignSweeps, Targets
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
-from mercer.estimators.labels import class_factors, class_labels
+from mercer.estimators.labels import Labels, class_factors, log_probabilities, most_likely, probabilities
 from mercer.gram import GivenGram, gram, prepared_gram
 from mercer.gram.plan import budget, require
 from mercer.kernels.base import require_differentiable_inputs
@@ -410,7 +409,7 @@ class BudgetKernelRegressor(MultiOutputMixin, RegressorMixin, _Budget):
         self._validate_params()
         validate.memory_bytes(self.memory)
         forget(self)
-        target = _Targets()
+        target = Targets()
         rows, T, w, index = self._canonical(X, y, sample_weight, target, multi_output=True, y_numeric=True)
         mean = np.average(T, axis=0, weights=w) if self.fit_intercept else np.zeros(T.shape[1])
         state, W, b = self._fit(rows, SquaredLoss(T - mean, w), w, index)  # large means would cancel in the sums
@@ -519,7 +518,7 @@ class BudgetKernelClassifier(ClassifierMixin, _Budget):
         self._validate_params()
         validate.memory_bytes(self.memory)
         forget(self)
-        labels = _Labels()
+        labels = Labels()
         rows, codes, w, index = self._canonical(X, y, sample_weight, labels, multi_output=False)
         factors = _factors(self.class_weight, labels.classes, codes, w)
         share, count = w * factors[codes], len(labels.classes)
@@ -538,48 +537,23 @@ class BudgetKernelClassifier(ClassifierMixin, _Budget):
     @lazily
     def predict(self, X) -> np.ndarray:
         """Labels (m,) of the largest score."""
-        scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.intp)]
+        scores = self._scores(X)  # tells first whether there was a fit
+        return most_likely(self.classes_, scores)
 
     @available_if(_gives_probabilities)
     @lazily
     def predict_proba(self, X) -> np.ndarray:
         """Probabilities (m, classes), with the logistic loss."""
-        scores = self._scores(X)
-        return softmax(scores, axis=1) if scores.shape[1] > 1 else expit(np.hstack([-scores, scores]))
+        return probabilities(self._scores(X))
 
     @available_if(_gives_probabilities)
     @lazily
     def predict_log_proba(self, X) -> np.ndarray:
         """Logarithms of `predict_proba`, exact where that is 0 or 1 to the last bit."""
-        scores = self._scores(X)
-        logs = log_softmax(scores, axis=1) if scores.shape[1] > 1 else log_expit(np.hstack([-scores, scores]))
-        if logs.dtype == np.float32:  # what is 1 in float32 has the logarithm 0 there
-            logs[logs > -np.finfo(np.float32).epsneg] = 0.0
-        return logs
+        return log_probabilities(self._scores(X))
 
 
 # ------------------------------------------------------------------------------------------------ inside
-class _Labels:
-    """Labels as numbers of classes; remembers the classes."""
-
-    def __call__(self, y):
-        self.classes, codes = class_labels(y)
-        return codes
-
-
-class _Targets:
-    """Targets as columns of magnitude one; remembers the power of two that was taken out, and the shape they had."""
-
-    def __call__(self, y):
-        Y = np.asarray(y, np.float64)
-        peak = float(np.abs(Y).max())
-        if not peak <= 1e150:
-            raise ValueError(f"y has entries up to {peak:.3g}, too large for sums of squares; rescale y")
-        self.scale, self.shape = float(np.ldexp(1.0, int(np.frexp(peak)[1]))), Y.shape
-        return (Y / self.scale).reshape(len(Y), -1)
-
-
 def _factors(class_weight, classes, codes, w):
     factors = np.asarray(class_factors(class_weight, classes, codes, w), np.float64)
     if not (np.isfinite(factors) & (factors >= 0)).all() or not factors.any():

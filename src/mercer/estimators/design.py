@@ -12,7 +12,7 @@ from mercer.solvers.logistic import curvature, slopes
 from mercer.solvers.neighbors import search_of
 from mercer.threads import map_tiles
 
-__all__ = ["GROUP", "Columns", "Design", "DesignSweeps", "Shared", "Tail"]
+__all__ = ["GROUP", "Columns", "Design", "DesignSweeps", "Shared", "Tail", "Targets"]
 
 GROUP = 2048  # rows whose basis functions are held at a time by a thread
 
@@ -201,3 +201,15 @@ def _length(A):
     """Frobenius norm, also where squares overflow."""
     peak = float(np.abs(A).max(initial=0.0))
     return peak * float(np.linalg.norm(A / peak)) if peak > 0 else 0.0
+
+
+class Targets:
+    """Targets as columns of magnitude one; remembers the power of two that was taken out, and the shape they had."""
+
+    def __call__(self, y):
+        Y = np.asarray(y, np.float64)
+        peak = float(np.abs(Y).max())
+        if not peak <= 1e150:
+            raise ValueError(f"y has entries up to {peak:.3g}, too large for sums of squares; rescale y")
+        self.scale, self.shape = float(np.ldexp(1.0, int(np.frexp(peak)[1]))), Y.shape
+        return (Y / self.scale).reshape(len(Y), -1)

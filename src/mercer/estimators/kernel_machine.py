@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -16,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NanError, NotSymmetricError, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
-from mercer.estimators.design import GROUP, Columns, Design, DesignSweeps, Shared, Tail
+from mercer.estimators.design import GROUP, Columns, Design, DesignSweeps, Shared, Tail, Targets
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
-from mercer.estimators.labels import class_labels
+from mercer.estimators.labels import Labels, log_probabilities, most_likely, probabilities
 from mercer.gram import GivenGram, gram, prepared_gram
 from mercer.gram.plan import budget, require
 from mercer.linalg import Status
@@ -374,7 +373,7 @@ class KernelMachineRegressor(_Regression):
         self._validate_params()
         validate.memory_bytes(self.memory)
         forget(self)
-        target = _Targets()
+        target = Targets()
         rows, T, w, index = self._canonical(X, y, sample_weight, target, multi_output=True, y_numeric=True)
         tail = Tail("constant" if self.fit_intercept else None, rows, w)
         state, *_ = self._fit_columns(rows, T, w, index, tail, False, target.scale, target.shape)
@@ -455,7 +454,7 @@ class RBFNetwork(_Regression):
         self._validate_params()
         validate.memory_bytes(self.memory)
         forget(self)
-        target = _Targets()
+        target = Targets()
         rows, T, w, index = self._canonical(X, y, sample_weight, target, multi_output=True, y_numeric=True)
         exact = self._passes_through()
         if exact:
@@ -581,7 +580,7 @@ class KernelMachineClassifier(ClassifierMixin, _Machine):
         self._validate_params()
         validate.memory_bytes(self.memory)
         forget(self)
-        labels = _Labels()
+        labels = Labels()
         rows, codes, w, index = self._canonical(X, y, sample_weight, labels, multi_output=False)
         outputs = 1 if len(labels.classes) == 2 else len(labels.classes)
         tail = Tail("constant" if self.fit_intercept else None, rows, w)
@@ -637,23 +636,18 @@ class KernelMachineClassifier(ClassifierMixin, _Machine):
     @lazily
     def predict(self, X) -> np.ndarray:
         """Labels (m,) of largest probability."""
-        scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.intp)]
+        scores = self._scores(X)  # tells first whether there was a fit
+        return most_likely(self.classes_, scores)
 
     @lazily
     def predict_proba(self, X) -> np.ndarray:
         """Probabilities (m, classes)."""
-        scores = self._scores(X)
-        return softmax(scores, axis=1) if scores.shape[1] > 1 else expit(np.hstack([-scores, scores]))
+        return probabilities(self._scores(X))
 
     @lazily
     def predict_log_proba(self, X) -> np.ndarray:
         """Logarithms of `predict_proba`, exact where that is 0 or 1 to the last bit."""
-        scores = self._scores(X)
-        logs = log_softmax(scores, axis=1) if scores.shape[1] > 1 else log_expit(np.hstack([-scores, scores]))
-        if logs.dtype == np.float32:  # what is 1 in float32 has the logarithm 0 there
-            logs[logs > -np.finfo(np.float32).epsneg] = 0.0
-        return logs
+        return log_probabilities(self._scores(X))
 
 
 def _fitted(found):
@@ -664,26 +658,6 @@ def _fitted(found):
         "objective_": found.objective, "residual_": found.certificate, "n_iter_": found.iterations,
         "converged_": found.status is Status.CONVERGED,
     }  # fmt: skip
-
-
-class _Labels:
-    """Labels as numbers of classes; remembers the classes."""
-
-    def __call__(self, y):
-        self.classes, codes = class_labels(y)
-        return codes
-
-
-class _Targets:
-    """Targets as columns of magnitude one; remembers the power of two that was taken out, and the shape they had."""
-
-    def __call__(self, y):
-        Y = np.asarray(y, np.float64)
-        peak = float(np.abs(Y).max())
-        if not peak <= 1e150:
-            raise ValueError(f"y has entries up to {peak:.3g}, too large for sums of squares; rescale y")
-        self.scale, self.shape = float(np.ldexp(1.0, int(np.frexp(peak)[1]))), Y.shape
-        return (Y / self.scale).reshape(len(Y), -1)
 
 
 def _double(rows):

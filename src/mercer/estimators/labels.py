@@ -1,10 +1,14 @@
-"""Labels of classifiers: which classes there are, the number of each row's, and what a class weighs."""
+"""Labels of classifiers: which classes there are, the number of each row's, what a class weighs, and what scores say of them.
+
+Scores (m, p) have a column for each class, or one, the log-odds of the second of two.
+"""
 
 import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-__all__ = ["class_factors", "class_labels"]
+__all__ = ["Labels", "class_factors", "class_labels", "log_probabilities", "most_likely", "probabilities"]
 
 
 def class_labels(y, name="y"):
@@ -28,3 +32,29 @@ def class_factors(class_weight, classes, codes, w):
         mass = np.bincount(codes, weights=w, minlength=len(classes))
         return w.sum() / (len(classes) * mass)
     return compute_class_weight(class_weight, classes=classes, y=classes[codes])
+
+
+class Labels:
+    """Labels as numbers of classes; remembers the classes."""
+
+    def __call__(self, y):
+        self.classes, codes = class_labels(y)
+        return codes
+
+
+def most_likely(classes, scores) -> np.ndarray:
+    """Label (m,) of the largest score."""
+    return classes[scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.intp)]
+
+
+def probabilities(scores) -> np.ndarray:
+    """Probabilities (m, classes) of multinomial scores."""
+    return softmax(scores, axis=1) if scores.shape[1] > 1 else expit(np.hstack([-scores, scores]))
+
+
+def log_probabilities(scores) -> np.ndarray:
+    """Their logarithms, exact where they are 0 or 1 to the last bit."""
+    logs = log_softmax(scores, axis=1) if scores.shape[1] > 1 else log_expit(np.hstack([-scores, scores]))
+    if logs.dtype == np.float32:  # what is 1 in float32 has the logarithm 0 there
+        logs[logs > -np.finfo(np.float32).epsneg] = 0.0
+    return logs

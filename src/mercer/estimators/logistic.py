@@ -6,7 +6,6 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -25,7 +24,7 @@ from mercer.approx import (
 from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
 from mercer.estimators.expansion import Expansion
-from mercer.estimators.labels import class_factors, class_labels
+from mercer.estimators.labels import class_factors, class_labels, log_probabilities, most_likely, probabilities
 from mercer.estimators.landmarks import (
     LANDMARK_CONSTRAINTS,
     LogisticFit,
@@ -310,20 +309,18 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
     @lazily
     def predict(self, X) -> np.ndarray:
         """Labels (m,) of largest probability."""
-        scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.intp)]
+        scores = self._scores(X)  # tells first whether there was a fit
+        return most_likely(self.classes_, scores)
 
     @lazily
     def predict_proba(self, X) -> np.ndarray:
         """Probabilities (m, classes)."""
-        scores = self._scores(X)
-        return softmax(scores, axis=1) if scores.shape[1] > 1 else expit(np.hstack([-scores, scores]))
+        return probabilities(self._scores(X))
 
     @lazily
     def predict_log_proba(self, X) -> np.ndarray:
         """Logarithms of `predict_proba`, exact where that is 0 or 1 to the last bit."""
-        scores = self._scores(X)
-        return log_softmax(scores, axis=1) if scores.shape[1] > 1 else log_expit(np.hstack([-scores, scores]))
+        return log_probabilities(self._scores(X))
 
     @property
     def expansion_(self) -> Expansion:

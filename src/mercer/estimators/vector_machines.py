@@ -6,7 +6,6 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -16,7 +15,7 @@ from mercer import validate
 from mercer.errors import ConvergenceWarning, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
-from mercer.estimators.labels import class_factors, class_labels
+from mercer.estimators.labels import class_factors, class_labels, log_probabilities, most_likely, probabilities
 from mercer.estimators.landmarks import Reporter
 from mercer.gram import GivenGram, gram, prepared_gram
 from mercer.gram.plan import budget, require
@@ -342,18 +341,18 @@ class _Classifier(ClassifierMixin, _Machine):
 
     def predict(self, X) -> np.ndarray:
         """Labels (m,) of largest probability."""
-        scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.intp)]
+        scores = self._scores(X)  # tells first whether there was a fit
+        return most_likely(self.classes_, scores)
 
     def predict_proba(self, X) -> np.ndarray:
         """Probabilities (m, classes), in float64: float32 has none between 1 - 6e-8 and 1."""
         scores = self._scores(X).astype(np.float64)
-        return softmax(scores, axis=1) if scores.shape[1] > 1 else expit(np.hstack([-scores, scores]))
+        return probabilities(scores)
 
     def predict_log_proba(self, X) -> np.ndarray:
         """Logarithms of `predict_proba`, exact where that is 0 or 1 to the last bit."""
         scores = self._scores(X).astype(np.float64)
-        return log_softmax(scores, axis=1) if scores.shape[1] > 1 else log_expit(np.hstack([-scores, scores]))
+        return log_probabilities(scores)
 
 
 # ------------------------------------------------------------------------------------------------ four machines
