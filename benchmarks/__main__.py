@@ -10,6 +10,7 @@ from benchmarks import (
     first_call,
     gram_composite,
     gram_rbf,
+    graphs,
     landmarks,
     local_regression,
     low_rank,
@@ -19,6 +20,7 @@ from benchmarks import (
     ridge_fit,
     ridge_path,
     rvm,
+    strings,
     svm,
 )
 from benchmarks.harness import REGISTRY, RESULTS, run
@@ -36,6 +38,8 @@ QUESTIONS = (
     pca,
     density,
     local_regression,
+    graphs,
+    strings,
     dask,
     first_call,
     new_expression,

@@ -60,12 +60,76 @@ def _strings(rng):
     return _with_duplicates(words[:14], words[14:])
 
 
+def _series(rng):
+    lengths = rng.integers(1, 7, 23)
+    rows = [frozen_array(0.7 * rng.standard_normal((n, 2))) for n in lengths]
+    return _with_duplicates(rows[:14], rows[14:])
+
+
+def _equal_strings(rng):
+    words = ["".join(rng.choice(list("acgt"), 9)) for _ in range(23)]
+    return _with_duplicates(words[:14], words[14:])
+
+
+def _rates(rng):
+    return _with_duplicates(list(0.1 + 2 * rng.random((14, 2))), list(0.1 + 2 * rng.random((9, 2))))
+
+
 def _records(rng):
     X, Y = _strings(rng)
     return [(word, float(rng.standard_normal())) for word in X], [(word, float(rng.standard_normal())) for word in Y]
 
 
-_MAKERS = {"real": _real, "positive": _positive, "codes": _codes, "strings": _strings, "records": _records}
+def _sets(rng):
+    found = [set(rng.choice(list("abcdefgh"), size, replace=False).tolist()) for size in rng.integers(0, 6, 23)]
+    return _with_duplicates(found[:14], found[14:])
+
+
+def _bags(rng):
+    found = [rng.standard_normal((size, 2)).round(2).tolist() for size in rng.integers(0, 5, 23)]
+    return _with_duplicates(found[:14], found[14:])
+
+
+def _tree(rng, depth=3):
+    if depth == 0 or rng.random() < 0.2:
+        return str(rng.choice(list("xyz")))
+    return (str(rng.choice(list("SNV"))), *(_tree(rng, depth - 1) for _ in range(rng.integers(1, 3))))
+
+
+def _trees(rng):
+    found = [("S", _tree(rng), _tree(rng)) for _ in range(22)] + ["(S x (N y))"]
+    return _with_duplicates(found[:14], found[14:])
+
+
+def _graph(rng):
+    n = int(rng.integers(1, 7))
+    pairs = [(i, j) for i in range(n) for j in range(i) if rng.random() < 0.5]
+    return {
+        "edges": pairs,
+        "labels": rng.choice(list("CNO"), n).tolist(),
+        "attributes": rng.standard_normal((n, 2)).tolist(),
+    }
+
+
+def _graphs(rng):
+    found = [_graph(rng) for _ in range(23)]
+    return _with_duplicates(found[:14], found[14:])
+
+
+_MAKERS = {
+    "real": _real,
+    "positive": _positive,
+    "codes": _codes,
+    "strings": _strings,
+    "rates": _rates,
+    "equal strings": _equal_strings,
+    "series": _series,
+    "records": _records,
+    "sets": _sets,
+    "bags": _bags,
+    "trees": _trees,
+    "graphs": _graphs,
+}
 
 
 @cache
@@ -164,6 +228,12 @@ def geometric(k):
     return 1.0 / (1.0 - k)
 
 
+def near_latent(X, Z):
+    """log p(x|z) of Gaussians around z, up to a constant."""
+    with np.errstate(over="ignore"):
+        return -0.5 * ((X[:, None] - Z) ** 2).sum(axis=2)
+
+
 COVARIANCE = np.diag([1.0, 2.0, 3.0]) + 0.3
 SAMPLE = frozen_array(0.05 + np.random.default_rng(3).random((6, 3)))
 
@@ -232,6 +302,59 @@ LEAVES = [
     Case(mk.Pairwise(dot)),
     Case(mk.Blockwise(product)),
     Case(mk.Spectrum(2), "strings"),
+    Case(mk.BlendedSpectrum(3, 0.7), "strings"),
+    Case(mk.BagOfCharacters(), "strings"),
+    Case(mk.GappedKmer(2, 1), "strings"),
+    Case(mk.Mismatch(3, 1), "strings"),
+    Case(mk.AllSubstrings(), "strings"),
+    Case(mk.AllSubstrings(0.6, 2, 4), "strings"),
+    Case(mk.GappySubsequence(2, 0.5), "strings"),
+    Case(mk.WeightedDegree(3), "equal strings"),
+    Case(mk.BagOfWords(analyzer="char", ngram_range=(1, 2)), "strings"),
+    Case(mk.TfIdf(analyzer="char"), "strings"),
+    Case(mk.TfIdf(smooth=False, cosine=False, analyzer="char"), "strings"),
+    Case(mk.SetIntersection(), "sets"),
+    Case(mk.PowerSet(), "sets"),
+    Case(mk.PowerSet("normalised"), "sets"),
+    Case(mk.Jaccard(), "sets"),
+    Case(mk.PyramidMatch(0.5), "bags"),
+    Case(mk.PyramidMatch(0.5, levels=3, origin=0.0), "bags"),
+    Case(mk.PyramidMatch(0.5, form="cost"), "bags"),
+    Case(mk.MeanMap(mk.RBF("median")), "bags"),
+    Case(mk.SubsetTree(0.5), "trees"),
+    Case(mk.Subtree(0.7), "trees"),
+    Case(mk.VertexHistogram(), "graphs"),
+    Case(mk.EdgeHistogram(), "graphs"),
+    Case(mk.ShortestPath(), "graphs"),
+    Case(mk.WeisfeilerLehman(2), "graphs"),
+    Case(mk.WLOptimalAssignment(2), "graphs"),
+    Case(mk.Graphlet(4), "graphs"),
+    Case(mk.Graphlet(3, n_samples=5, seed=1), "graphs"),
+    Case(mk.RandomWalk(0.03), "graphs"),
+    Case(mk.RandomWalk(0.3, steps=3), "graphs"),
+    Case(mk.Propagation(mk.RBF(0.8), steps=1), "graphs"),
+    Case(mk.GlobalAlignment(), "series"),
+    Case(mk.GlobalAlignment(0.8, 3, normalised=False), "series"),
+    Case(mk.DynamicTimeWarping(1.5, band=2), "series"),
+    Case(mk.Signature(), "series"),
+    Case(mk.Signature(1.2, "linear", depth=3), "series"),
+    Case(mk.DensityProduct()),
+    Case(mk.MixtureKernel(mk.MixtureModel(2, max_iter=5))),
+    Case(mk.MixtureKernel(mk.MixtureModel(2, "diag", max_iter=5), unit=True)),
+    Case(mk.LatentGaussian(2)),
+    Case(mk.LatentGaussian(1, [0.0, 0.1, 0.2], [[1.0], [0.5], [0.0]], [1.0, 0.5, 2.0], unit=True)),
+    Case(mk.LatentMonteCarlo(near_latent, n_latent=3, n_samples=40)),
+    Case(mk.Fisher()),
+    Case(mk.Fisher(mk.NormalModel(theta="both"))),
+    Case(mk.Fisher(mk.MixtureModel(2, "diag", max_iter=5), "diagonal")),
+    Case(mk.Fisher(mk.MultinomialModel()), "positive"),
+    Case(mk.Fisher(mk.DirichletMultinomial(max_iter=5), "identity"), "positive"),
+    Case(mk.Fisher(mk.MarkovChain(1), "diagonal"), "strings"),
+    Case(mk.Fisher(mk.HiddenMarkov(2, "discrete", max_iter=3), "empirical"), "strings"),
+    Case(mk.SharedPath(mk.HiddenMarkov(2, "discrete", max_iter=3)), "strings"),
+    Case(mk.SharedPath(mk.HiddenMarkov(2, max_iter=3), unit=True), "rates"),
+    Case(mk.ProbabilityProduct("gaussian", 0.7, covariance=0.5), "rates"),
+    Case(mk.ProbabilityProduct("poisson", 0.8), "rates"),
 ]
 
 OPERATORS = [

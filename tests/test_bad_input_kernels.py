@@ -40,6 +40,8 @@ VECTOR_LEAVES = [case for case in LEAVES if case.vectors and not isinstance(case
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("case", VECTOR_LEAVES, ids=str)
 def test_nan_and_infinity_in_the_rows_are_named(case, bad):
+    if np.isnan(bad) and case.kernel.reads == "gaps":  # NaN is a missing entry there: tests/test_generative.py
+        return
     A = case.X().copy()
     A[2, 1] = bad
     words = "NaN|infinity"

@@ -16,6 +16,7 @@ NAMES = [
     "first_call",
     "gram_composite",
     "gram_rbf",
+    "graphs",
     "landmarks",
     "landmark_growth",
     "local_regression",
@@ -26,6 +27,7 @@ NAMES = [
     "ridge_fit",
     "ridge_path",
     "rvm",
+    "strings",
     "svm",
     "svm_digits",
 ]

@@ -8,8 +8,10 @@ import pytest
 import scipy.sparse
 from scipy.special import gamma, kve
 
+from cases import sparse_random
 from mercer.engines import _compiled as c
 from mercer.expr import MAPPED
+from mercer.kernels import _compiled as decoration
 
 TYPES = [np.float32, np.float64]
 RTOL = {np.float32: 2e-6, np.float64: 1e-14}
@@ -522,6 +524,27 @@ def test_pullback_passes_nan_on():
         assert np.isnan(gB).sum(0).tolist() == [0, 2, 0, 0, 0, 0], code
 
 
+# ------------------------------------------------------------------------------------------------- products of sparse rows
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(7, 5000), (40, 30)])
+def test_sparse_product(dtype, shape, monkeypatch):
+    """Whole, in pieces, with empty rows, and the same from both sides."""
+    from mercer.engines import cpu
+
+    A = sparse_random(shape, int(0.08 * shape[0] * shape[1]), dtype)
+    B = A[1:6].copy()
+    A.data[:3] = 0.0
+    for pieces in (5e7, 10.0):
+        monkeypatch.setattr(cpu, "_PRODUCTS", pieces)
+        out, back = np.full((shape[0], 5), np.nan, dtype), np.full((5, shape[0]), np.nan, dtype)
+        cpu._multiply(A, B, out)
+        cpu._multiply(B, A, back)
+        np.testing.assert_allclose(out, A.toarray() @ B.toarray().T, rtol=1e-5 if dtype is np.float32 else 1e-13)
+        np.testing.assert_array_equal(out, back.T)
+
+
 # -------------------------------------------------------------------------------------------------------------- decoration
 
 
@@ -531,8 +554,8 @@ def test_falls_back_when_nothing_can_be_cached(monkeypatch):
             raise RuntimeError("cannot cache function 'f': no locator available for file '<string>'")
         return lambda f: ("uncached", f, options["nogil"])
 
-    monkeypatch.setattr(c, "njit", njit)
-    c._warn_uncached.cache_clear()
+    monkeypatch.setattr(decoration, "njit", njit)
+    decoration._warn_uncached.cache_clear()
     with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR"):
         assert c.compiled(len) == ("uncached", len, True)
     with warnings.catch_warnings():
@@ -544,7 +567,7 @@ def test_other_errors_are_not_hidden(monkeypatch):
     def njit(**options):
         raise RuntimeError("something else")
 
-    monkeypatch.setattr(c, "njit", njit)
+    monkeypatch.setattr(decoration, "njit", njit)
     with pytest.raises(RuntimeError, match="something else"):
         c.compiled(len)
 

@@ -21,7 +21,7 @@ from mercer.kernels.parameters import specs
 from mercer.registry import KERNELS
 
 ENGINES = ("reference", "cpu")
-USERS = (mk.Pairwise, mk.Blockwise, mk.Basis, mk.Warp, mk.Times, mk.Series)  # these hold functions
+USERS = (mk.Pairwise, mk.Blockwise, mk.Basis, mk.Warp, mk.Times, mk.Series, mk.LatentMonteCarlo)  # these hold functions
 
 
 # ---------------------------------------------------------------------------------------------- numbers

@@ -48,6 +48,7 @@ from mercer.estimators import (
     compare_machines,
     compress,
     preimage,
+    top_features,
 )
 from mercer.gram import Diagonal, Gram, gram
 from mercer.solvers.bandwidths import bandwidth_scores
@@ -111,6 +112,7 @@ __all__ = [
     "separable",
     "show_versions",
     "silhouette",
+    "top_features",
 ]
 
 logging.getLogger("mercer").addHandler(logging.NullHandler())

@@ -5,6 +5,7 @@ Rows come out in one of four forms: a 2-D float array, a CSR array, a :class:`Ta
 
 import numbers
 import re
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 FLOATS = (np.float64, np.float32)
+_CHANGEABLE = (np.ndarray, list, set, dict)
 
 
 # ---------------------------------------------------------------------------------------------- rows
@@ -66,7 +68,8 @@ class Table:
 
 
 def rows(X, reads: str, name: str = "X", columns=()):
-    """Validated rows of user data for a kernel that reads "vectors", "objects" or "parts" (named or numbered columns)."""
+    """Validated rows of user data for a kernel that reads "vectors", "gaps" (vectors in which NaN is a missing entry),
+    "objects" or "parts" (named or numbered columns)."""
     if isinstance(X, dict) and not sp.issparse(X):  # scipy's dok_array is a dict
         raise TypeError(
             f"{name} is a dict of columns; its keys would be counted as rows. Pass a table "
@@ -74,8 +77,8 @@ def rows(X, reads: str, name: str = "X", columns=()):
         )
     if isinstance(X, Table):
         return X
-    if reads == "vectors":
-        return vectors(X, name)
+    if reads in ("vectors", "gaps"):
+        return vectors(X, name, gaps=reads == "gaps")
     if reads == "objects":
         return objects(X, name)
     if reads == "any":
@@ -83,17 +86,22 @@ def rows(X, reads: str, name: str = "X", columns=()):
     return _parts(X, name, columns)
 
 
-def vectors(X, name="X"):
-    """2-D float array or CSR array with finite entries; float32 stays float32."""
+def vectors(X, name="X", gaps=False):
+    """2-D float array or CSR array with finite entries, or NaN where `gaps` allows it; float32 stays float32."""
     if _is_table(X):
-        return numeric(_table(X, name), name)
+        return numeric(_table(X, name), name, gaps)
     _refuse_strings(X, name)
     if getattr(X, "dtype", None) is not None and X.dtype.kind in "mM":
         raise ValueError(f"{name} holds dates; turn them into numbers first, for example days since a date")
-    X = check_array(X, accept_sparse="csr", dtype=FLOATS, input_name=name, accept_large_sparse=True)
+    X = check_array(X, accept_sparse="csr", dtype=FLOATS, input_name=name, ensure_all_finite=_finite(gaps))
     if sp.issparse(X):
         return _canonical_csr(X)
     return X if X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
+
+
+def _finite(gaps):
+    """scikit-learn's word for what entries may be."""
+    return "allow-nan" if gaps else True
 
 
 def _canonical_csr(X):
@@ -243,7 +251,8 @@ def _column(values):
     if isinstance(values, np.ndarray):
         return values
     array = np.empty(len(values), dtype=object)
-    array[:] = values
+    for i, value in enumerate(values):  # one by one: a list of equal-sized arrays would be broadcast
+        array[i] = value
     return array
 
 
@@ -275,8 +284,8 @@ def _place(table, column, name):
     raise ValueError(f"the kernel reads the column {column!r}, but {name} has {shown}")
 
 
-def numeric(X, name="X"):
-    """Rows as a float array: what a vector kernel sees of a table, or of an array."""
+def numeric(X, name="X", gaps=False):
+    """Rows as a float array: what a vector kernel sees of a table, or of an array; NaN only where `gaps` allows it."""
     if sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2):
         return X
     if not isinstance(X, Table):
@@ -284,7 +293,7 @@ def numeric(X, name="X"):
             f"the rows of {name} are single objects, but the kernel reads numbers; use a kernel for that kind of "
             "object, or choose columns with k.on(...)"
         )
-    columns = [_numeric_column(c, n, name) for n, c in zip(X.names, X.columns, strict=True)]
+    columns = [_numeric_column(c, n, name, gaps) for n, c in zip(X.names, X.columns, strict=True)]
     dtype = np.float32 if all(c.dtype == np.float32 for c in columns) else np.float64
     return np.column_stack(columns).astype(dtype, copy=False)
 
@@ -299,7 +308,7 @@ def plain(X):
     return objects(X) if len(X.columns) == 1 else X
 
 
-def _numeric_column(column, label, name):
+def _numeric_column(column, label, name, gaps=False):
     try:
         if column.dtype.kind in "mM":  # NumPy would take dates as nanoseconds without a word
             raise TypeError
@@ -311,8 +320,8 @@ def _numeric_column(column, label, name):
         ) from None
     if values.ndim != 1:
         raise ValueError(f"column {label!r} of {name} holds arrays; expected one number a row")
-    if not np.isfinite(values).all():
-        raise ValueError(f"column {label!r} of {name} contains NaN or infinity")
+    if np.isinf(values).any() or (not gaps and np.isnan(values).any()):
+        raise ValueError(f"column {label!r} of {name} contains {'infinity' if gaps else 'NaN or infinity'}")
     return values
 
 
@@ -355,6 +364,7 @@ def training(estimator, X, y, weight, reads="vectors", columns=(), **checks):
     Rows of weight 0 are dropped. Returns (X, y, w, kept) with w None for equal weights and `kept` the rows that stayed.
     """
     X, y = _estimator_rows(estimator, X, y, reads, columns, reset=True, **checks)
+    X = _settled(X)
     w = sample_weight(weight, n_rows(X))
     if w is None:
         return X, y, None, np.arange(n_rows(X))
@@ -372,6 +382,19 @@ def owned(rows, given):
         shared = getattr(given, "format", None) == "csr" and np.may_share_memory(rows.data, given.data)
         return rows.copy() if shared else rows
     return rows.copy() if rows is given or rows.base is not None else rows
+
+
+def _settled(rows):
+    """The rows with copies of the objects that their owner may still change, such as arrays and lists."""
+    if isinstance(rows, Table):
+        return Table(rows.names, tuple(_settled(c) for c in rows.columns))
+    if rows.dtype != object or not any(isinstance(value, _CHANGEABLE) for value in rows.ravel()):
+        return rows
+    out = rows.copy()
+    for i, value in enumerate(rows):
+        if isinstance(value, _CHANGEABLE):
+            out[i] = deepcopy(value)
+    return out
 
 
 def merged(X, y, weight):
@@ -415,6 +438,8 @@ def _row_keys(X):
 
 
 def _hashable(x):
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biuf":
+        return x.shape, x.dtype.str, x.tobytes()
     try:
         hash(x)
     except TypeError:
@@ -431,18 +456,22 @@ def _estimator_rows(estimator, X, y, reads, columns, reset, **checks):
     if isinstance(X, dict) and not sp.issparse(X):
         rows(X, reads)  # raises with the hint
     _refuse_non_numbers(y, checks.get("y_numeric", False))
-    as_vectors = reads == "vectors" or (reads == "any" and not _holds_objects(X))
+    as_vectors = reads in ("vectors", "gaps") or (reads == "any" and not _holds_objects(X))
     if as_vectors:
         _refuse_dates(X, "X")
         _refuse_strings(X, "X")
         options = {"accept_sparse": "csr", "dtype": FLOATS, "reset": reset}
+        options["ensure_all_finite"] = _finite(reads == "gaps")
         if y is None and not checks:
             out = validate_data(estimator, X, **options)
             return _canonical_csr(out) if sp.issparse(out) else out, None
         out, y = validate_data(estimator, X, y, **options, **checks)
         return _canonical_csr(out) if sp.issparse(out) else out, y
     out = rows(X, reads, "X", columns)
-    validate_data(estimator, X, "no_validation" if y is None else y, reset=reset, skip_check_array=True)
+    # scikit-learn takes the length of the first entry for the number of columns; objects have lengths of their own.
+    columned = isinstance(out, Table) or out.ndim != 1 or _is_table(X) or getattr(X, "shape", ())[1:] == (1,)
+    shown = X if columned else out
+    validate_data(estimator, shown, "no_validation" if y is None else y, reset=reset, skip_check_array=True)
     if y is not None:
         y = check_array(y, ensure_2d=False, dtype="numeric" if checks.get("y_numeric") else None, input_name="y")
         check_consistent_length(out if not isinstance(out, Table) else out.columns[0], y)

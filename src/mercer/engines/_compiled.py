@@ -8,41 +8,16 @@ np.float64(x), since Numba's float(x) leaves a float32 as it is.
 """
 
 import math
-import warnings
-from functools import cache
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic, overload
 
-# Full fastmath would assume that NaN and inf never occur and would cancel the rounding trick in exp. These three only allow
-# fused multiply-add, division by a reciprocal and a free sign of zero. Sums may in addition be taken in any order.
-ELEMENTWISE = {"contract", "arcp", "nsz"}
+from mercer.kernels._compiled import ELEMENTWISE, compiled
+
+# Sums may in addition be taken in any order.
 REDUCTION = ELEMENTWISE | {"reassoc"}
-
-
-@cache
-def _warn_uncached(reason):
-    """Say once that every process will compile anew."""
-    message = (
-        f"mercer will compile for some seconds in each process: {reason}; set NUMBA_CACHE_DIR to a writable folder"
-    )
-    warnings.warn(message, RuntimeWarning, stacklevel=4)
-
-
-def compiled(function=None, *, fastmath=ELEMENTWISE):
-    """`numba.njit` with this file's options; compiled code is kept on disk where Numba finds a writable place."""
-    if function is None:
-        return lambda f: compiled(f, fastmath=fastmath)
-    options = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError as error:
-        if "cannot cache" not in str(error):
-            raise
-        _warn_uncached("Numba has no writable cache location")
-        return njit(**options)(function)
 
 
 def _generic(stub):
@@ -267,6 +242,20 @@ def _minimum(x, y):
 def _positive(x, zero):
     """max(x, 0), NaN kept: the built-in max would turn NaN into 0."""
     return zero if x < zero else x
+
+
+# ------------------------------------------------------------------------------------------------- products of sparse rows
+
+
+@compiled
+def sparse_product(a_data, a_indices, a_indptr, b_data, b_indices, b_indptr, first, stop, out):
+    """Add A B^T to the rows first:stop of a tile; A comes by rows and B by columns. Each sum runs over the columns in order, so
+    that a tile does not depend on which of the two sides is A."""
+    for i in range(first, stop):
+        for p in range(a_indptr[i], a_indptr[i + 1]):
+            x, c = a_data[p], a_indices[p]
+            for q in range(b_indptr[c], b_indptr[c + 1]):
+                out[i, b_indices[q]] += x * b_data[q]
 
 
 # --------------------------------------------------------------------------------- functions tabulated on dyadic intervals

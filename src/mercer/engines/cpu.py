@@ -4,6 +4,7 @@ No compilation per expression: a register program is run by one compiled interpr
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +25,11 @@ TILE, SQDIST, INNER, ROW, COLUMN, SAME = range(6)
 #: Relative error of a squared distance that is accepted before it is recomputed by differences.
 DISTANCE_TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
 _ROUNDINGS = 4.0  # a norm-expansion distance is off by a few eps * (|x|^2 + |y|^2)
-_DENSE_COLUMNS = 4096  # sparse rows with at most this many columns meet a densified tile of the other side
+_DENSE_COLUMNS = (
+    4096  # sparse rows with at most this many columns, of which a good part is filled, are multiplied as dense ones
+)
+_FILLED = 0.15
+_PRODUCTS = 5e7  # products of entries between two returns from compiled code
 _FEW = 4  # targets for which a loop is faster than BLAS on a float64 copy
 _SWEEP_ENTRIES = 2**16  # of the Gram that a sweep holds at a time: they and their products stay in the second cache
 _CALL_ENTRIES = 2**26  # of the Gram in one compiled call: a tenth of a second
@@ -386,10 +391,26 @@ def _dense_columns(M, chosen):
 def _multiply(A, B, out):
     if not sp.issparse(A):
         np.matmul(A, B.T, out=out)
-    elif A.shape[1] <= _DENSE_COLUMNS:
-        out[...] = A @ B.toarray().T
+    elif A.shape[1] <= _DENSE_COLUMNS and A.nnz + B.nnz > _FILLED * A.shape[1] * (A.shape[0] + B.shape[0]):
+        np.matmul(A.toarray(), B.toarray().T, out=out)
     else:
-        out[...] = (A @ B.T).toarray()
+        _sparse_product(A, B, out)
+
+
+def _sparse_product(A, B, out):
+    """A @ B.T into a dense tile, some rows at a time."""
+    from mercer.engines import _compiled
+
+    by_column = B.tocsc()
+    a_indices, a_indptr, b_indices, b_indptr = (
+        i.astype(np.int32, copy=False) for i in (A.indices, A.indptr, by_column.indices, by_column.indptr)
+    )
+    steps = np.concatenate([[0], np.cumsum(np.diff(b_indptr)[a_indices], dtype=np.int64)])[a_indptr]
+    cuts = np.unique(np.searchsorted(steps, np.arange(0, steps[-1] + _PRODUCTS, _PRODUCTS)).clip(max=A.shape[0]))
+    parts = A.data, a_indices, a_indptr, by_column.data, b_indices, b_indptr
+    out[...] = 0.0
+    for first, stop in pairwise(cuts):
+        _compiled.sparse_product(*parts, first, stop, out)
 
 
 def _tau(dtype):

@@ -8,6 +8,7 @@ from mercer.estimators.density import KernelDensity
 from mercer.estimators.density_classifier import KernelDensityClassifier
 from mercer.estimators.discriminant import KernelFisherDiscriminant
 from mercer.estimators.expansion import Expansion, SizeReport
+from mercer.estimators.explain import TopFeatures, top_features
 from mercer.estimators.features import PolynomialSketch, RandomFourierFeatures
 from mercer.estimators.kernel_machine import KernelMachineClassifier, KernelMachineRegressor, RBFNetwork
 from mercer.estimators.kmeans import KernelKMeans
@@ -75,9 +76,11 @@ __all__ = [
     "RandomFourierFeatures",
     "SVCPath",
     "SizeReport",
+    "TopFeatures",
     "Tuning",
     "calibrated",
     "compare_machines",
     "compress",
     "preimage",
+    "top_features",
 ]

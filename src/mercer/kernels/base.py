@@ -128,9 +128,11 @@ class Kernel:
 
     @property
     def reads(self) -> str:
-        """What the kernel reads of a row: "vectors", "objects", "parts", or "any" of them."""
+        """What the kernel reads of a row: "vectors", "gaps" (vectors with missing entries), "objects", "parts", or "any"."""
         kinds = set(self._reads())
         kinds = kinds - {"any"} or kinds  # a user's function takes what the other leaves take
+        if kinds != {"gaps"}:  # a missing entry must be readable by every leaf
+            kinds = {"vectors" if kind == "gaps" else kind for kind in kinds}
         if "parts" in kinds or len(kinds) > 1:
             return "parts"
         return kinds.pop() if kinds else "vectors"

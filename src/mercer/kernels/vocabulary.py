@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["count_matrix"]
+__all__ = ["count_matrix", "feature_names", "projected"]
 
 
 def count_matrix(counts, vocabulary=None):
@@ -23,3 +23,20 @@ def count_matrix(counts, vocabulary=None):
     matrix.sort_indices()
     norms = np.array([sum(float(v) ** 2 for v in c.values()) for c in counts])
     return matrix, norms, vocabulary
+
+
+def projected(matrix, places, width):
+    """The matrix with column j moved to places[j], and left out where that is -1."""
+    kept = np.flatnonzero(places >= 0)
+    chosen = matrix if len(kept) == matrix.shape[1] else matrix[:, kept]
+    out = sp.csr_array((chosen.data, places[kept][chosen.indices], chosen.indptr), (matrix.shape[0], max(width, 1)))
+    out.sort_indices()
+    return out
+
+
+def feature_names(vocabulary, columns) -> list:
+    """The features that stand in some columns: those of a dict, or what the vocabulary itself names."""
+    if hasattr(vocabulary, "names"):
+        return vocabulary.names(columns)
+    at = {j: feature for feature, j in vocabulary.items()}
+    return [at[j] for j in map(int, columns)]

@@ -1,0 +1,129 @@
+"""Compiled recursions of hidden Markov models, in log space. The rules of `mercer.engines._compiled` hold here too.
+
+Each call runs over the steps start .. stop - 1, so that the caller may cut a long sequence into short calls.
+"""
+
+import math
+
+import numpy as np
+
+from mercer.kernels._compiled import compiled
+
+
+@compiled
+def _log_sum(values):
+    top = -np.inf
+    for v in values:
+        if v > top:
+            top = v
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for v in values:
+        total += math.exp(v - top)
+    return top + math.log(total)
+
+
+@compiled
+def forward(emission, start_log, move_log, alpha, start, stop):
+    """alpha[t, s] = log p(x_0 .. x_t, z_t = s), from log emissions (T, S)."""
+    n_states = emission.shape[1]
+    terms = np.empty(n_states)
+    for t in range(start, stop):
+        for s in range(n_states):
+            if t == 0:
+                alpha[t, s] = start_log[s] + emission[t, s]
+                continue
+            for r in range(n_states):
+                terms[r] = alpha[t - 1, r] + move_log[r, s]
+            alpha[t, s] = _log_sum(terms) + emission[t, s]
+
+
+@compiled
+def backward(emission, move_log, beta, start, stop):
+    """beta[t, s] = log p(x_t+1 .. | z_t = s), for t from stop - 1 down to start."""
+    n, n_states = emission.shape
+    terms = np.empty(n_states)
+    for t in range(stop - 1, start - 1, -1):
+        for s in range(n_states):
+            if t == n - 1:
+                beta[t, s] = 0.0
+                continue
+            for r in range(n_states):
+                terms[r] = move_log[s, r] + emission[t + 1, r] + beta[t + 1, r]
+            beta[t, s] = _log_sum(terms)
+
+
+@compiled
+def moves(emission, move_log, alpha, beta, total, out, start, stop):
+    """Add the expected numbers of moves from state to state at the steps start .. stop - 1 (of T - 1) to `out`."""
+    n_states = emission.shape[1]
+    for t in range(start, stop):
+        for r in range(n_states):
+            for s in range(n_states):
+                out[r, s] += math.exp(alpha[t, r] + move_log[r, s] + emission[t + 1, s] + beta[t + 1, s] - total)
+
+
+@compiled
+def shared(x, y, start_log, move_log, alpha, start, stop):
+    """One vector of forward logarithms along a path that emits both sequences; the shorter emits 1 after its end.
+
+    x and y are log emissions (T, S) and (T', S), `alpha` (S,) is carried from call to call.
+    """
+    n_states = len(start_log)
+    terms, new = np.empty(n_states), np.empty(n_states)
+    for t in range(start, stop):
+        for s in range(n_states):
+            if t == 0:
+                new[s] = start_log[s]
+            else:
+                for r in range(n_states):
+                    terms[r] = alpha[r] + move_log[r, s]
+                new[s] = _log_sum(terms)
+            both = 0.0
+            if t < x.shape[0]:
+                both += x[t, s]
+            if t < y.shape[0]:
+                both += y[t, s]
+            new[s] += both
+        for s in range(n_states):
+            alpha[s] = new[s]
+
+
+@compiled
+def affinity(pair, start, move, move_other, alpha, first, last):
+    """Sum over the states of two chains side by side, scaled at each step: alpha (S, S') carries on, the logarithm returns.
+
+    `pair` (S, S') are the inner products of the emission densities, `start` (S, S') the product of the first states.
+    """
+    n, m = pair.shape
+    half, log_total = np.empty((n, m)), 0.0
+    for t in range(first, last):
+        if t == 0:
+            for i in range(n):
+                for j in range(m):
+                    alpha[i, j] = start[i, j] * pair[i, j]
+        else:
+            for i in range(n):
+                for j in range(m):
+                    total = 0.0
+                    for r in range(n):
+                        total += alpha[r, j] * move[r, i]
+                    half[i, j] = total
+            for i in range(n):
+                for j in range(m):
+                    total = 0.0
+                    for r in range(m):
+                        total += half[i, r] * move_other[r, j]
+                    alpha[i, j] = total * pair[i, j]
+        scale = 0.0
+        for i in range(n):
+            for j in range(m):
+                scale = max(scale, alpha[i, j])
+        if scale == 0.0:
+            return -np.inf
+        for i in range(n):
+            for j in range(m):
+                alpha[i, j] /= scale
+        log_total += math.log(scale)
+    return log_total
