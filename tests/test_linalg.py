@@ -25,7 +25,7 @@ from mercer.linalg import (
     top_eigenpairs,
 )
 from mercer.linalg.cg import _dots
-from mercer.linalg.inplace import factor_block
+from mercer.linalg.inplace import factor_block, invert_triangle
 
 RTOL = {"float64": 1e-10, "float32": 2e-3}
 
@@ -694,3 +694,16 @@ def test_inverse_is_symmetric_and_inverts(n, dtype):
     C = safe_cholesky(K).inverse()
     np.testing.assert_array_equal(C, C.T)
     np.testing.assert_allclose(C @ K, np.eye(n), atol=100 * n * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_triangle_is_inverted_in_place(dtype):
+    n = 70
+    A = np.random.default_rng(0).standard_normal((n, 2 * n)).astype(dtype)[:, :n]  # rows lie apart
+    A[np.diag_indices(n)] = 10.0
+    L, above = np.tril(A), np.triu(A, 1)
+    invert_triangle(A)
+    np.testing.assert_allclose(np.tril(A) @ L, np.eye(n), atol=1e-4 if dtype is np.float32 else 1e-12)
+    np.testing.assert_array_equal(np.triu(A, 1), above)
+    with pytest.raises(np.linalg.LinAlgError, match="zero in row 3"):
+        invert_triangle(np.diag([1.0, 2.0, 0.0, 4.0]))

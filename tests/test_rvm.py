@@ -12,6 +12,7 @@ from mercer.estimators.rvm import _climb, _Slopes
 from mercer.gram import GivenGram
 from mercer.kernels import RBF, LinearSpline, Polynomial, Sigmoid
 from mercer.linalg import Status
+from mercer.solvers._compiled_rvm import best_alone
 from mercer.solvers.rvm import basis_gradient, log_evidence, precision_gradient, solve_rvm
 from mercer.solvers.rvm_classes import class_gradient, solve_rvm_classes
 from mercer.solvers.rvm_design import Design
@@ -92,6 +93,17 @@ def test_gains_are_differences_of_the_evidence_along_any_path():
     model.refresh()
     for before, after in zip(kept, [model.S, model.Q, model.sigma, model.mu], strict=True):
         np.testing.assert_allclose(before, after, rtol=1e-7, atol=1e-7)
+
+
+def test_what_is_better_left_out():
+    """q^2 <= s, a function of norm 0, one in the span of the others, and one whose best precision is beyond use."""
+    s = np.array([1.0, 2.0, 1.0, 1e-12, 1.0])
+    q = np.array([2.0, 1.0, 2.0, 1.0, 1.0 + 1e-13])
+    usable = np.array([True, True, False, True, True])
+    wanted, gains = np.zeros(5), np.ones(5)
+    best_alone(s, q, np.ones(5), usable, 1e-9, 1e12, wanted, gains)
+    np.testing.assert_allclose(wanted, [1 / 3, np.inf, np.inf, np.inf, np.inf])
+    np.testing.assert_allclose(gains, [0.5 * (3 - np.log(4)), 0, 0, 0, 0])
 
 
 def slow_twin(Phi, t, iterations=20_000):

@@ -94,20 +94,28 @@ def test_pima(data_home):
 
 
 def test_boston(data_home):
-    """Near the published row, 8.04 with 39 vectors over random splits of 481 and 25 rows."""
+    """Tipping (2001): over random splits of 481 and 25 rows 7.46 with 39 vectors, SVR 8.04 with 143; widths by cross-validation.
+
+    The errors of splits differ widely (25 rows, some houses at the limit of the prices), those of the two machines go together.
+    """
     with np.load(data_home / "boston_housing.npz") as file:
         X, y = file["X"].astype(float), file["y"].astype(float)
+    grid = {"C": [1, 10, 100, 1000], "epsilon": [0.5, 1, 2], "gamma": [0.01, 0.03, 0.1, 0.3]}
     rows = []
     for seed in range(10):
         order = np.random.RandomState(seed).permutation(len(y))
         train, held = order[:481], order[481:]
         scaler = StandardScaler().fit(X[train])
         A, B = scaler.transform(X[train]), scaler.transform(X[held])
-        model = best_width(RVMRegressor, A, y[train], [2.0, 3.0, 4.0, 6.0])
-        rows.append([np.mean((model.predict(B) - y[held]) ** 2), len(model.relevance_)])
-    error, vectors = np.mean(rows, axis=0)
-    print(f"\nBoston: mean squared error {error:.2f} with {vectors:.1f} vectors")
-    assert error < 14
+        rvm = tuned(RVMRegressor(), {"kernel": [RBF(w) for w in (3.0, 4.0, 5.0, 6.0)]}, A, y[train])
+        svr = tuned(SVR(), grid, A, y[train])
+        errors = [np.mean((model.predict(B) - y[held]) ** 2) for model in (rvm, svr)]
+        rows.append([*errors, len(rvm.relevance_), len(svr.support_)])
+    rvm, svr, *vectors = np.mean(rows, axis=0)
+    print(f"\nBoston: mean squared error RVM {rvm:.2f}, SVR {svr:.2f}; vectors {np.round(vectors, 1)}")
+    assert rvm <= 1.1 * min(svr, 7.46)
+    assert vectors[0] <= 60
+    assert vectors[0] < vectors[1] / 4
 
 
 def test_friedman_with_a_width_for_each_column():

@@ -16,8 +16,8 @@ from functools import cache
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
-__all__ = ["factor_block", "invert_block", "product", "reflectors", "solve_rows", "subtract_from", "subtract_mixed",
-           "subtract_product", "subtract_square", "symmetric_product"]  # fmt: skip
+__all__ = ["factor_block", "invert_block", "invert_triangle", "product", "reflectors", "solve_rows", "subtract_from",
+           "subtract_mixed", "subtract_product", "subtract_square", "symmetric_product"]  # fmt: skip
 
 _CAPSULE_NAME = ctypes.pythonapi.PyCapsule_GetName
 _CAPSULE_NAME.restype, _CAPSULE_NAME.argtypes = ctypes.c_char_p, [ctypes.py_object]
@@ -38,6 +38,14 @@ def invert_block(A: np.ndarray) -> None:
     _routine("potri", A)(b"U", _int(len(A)), A.ctypes.data, _leading(A), ctypes.byref(info))
     if info.value:
         raise np.linalg.LinAlgError(f"the triangular factor has a zero in row {info.value}")
+
+
+def invert_triangle(A: np.ndarray) -> None:
+    """Replace L in the lower triangle of A by its inverse; the strict upper triangle is not touched."""
+    info = ctypes.c_int(0)
+    _routine("trtri", A)(b"U", b"N", _int(len(A)), A.ctypes.data, _leading(A), ctypes.byref(info))
+    if info.value:
+        raise np.linalg.LinAlgError(f"the triangle has a zero in row {info.value}")
 
 
 def product(A: np.ndarray, B: np.ndarray, *, transpose_a: bool = False) -> np.ndarray:
@@ -127,7 +135,7 @@ def _routine(name, A):
 
 @cache
 def _load(name):
-    library = cython_lapack if name[1:] in ("geqrf", "potrf", "potri") else cython_blas
+    library = cython_lapack if name[1:] in ("geqrf", "potrf", "potri", "trtri") else cython_blas
     capsule = library.__pyx_capi__[name]
     signature = _CAPSULE_NAME(capsule)  # "void (char *, int *, ...)": every argument is a pointer
     pointers = [ctypes.c_void_p] * (signature.count(b",") + 1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mercer.linalg import Status, safe_cholesky
+from mercer.linalg.inplace import invert_triangle
 from mercer.threads import map_tiles, stopping
 
 __all__ = ["Model", "Moments", "RVMSolution", "alone", "best_precisions", "posterior"]
@@ -90,17 +91,13 @@ class Model:
 
     def best(self):
         """Best precision of each basis function, all else as it is (inf: better left out), and the gain of setting it."""
+        from mercer.solvers._compiled_rvm import best_alone
+
         a, spread = self.active, self.sigma.diagonal()
         s, q = self.S.copy(), self.Q.copy()
         s[a], q[a] = np.maximum(1.0 / spread - self.alpha, 0.0), self.mu / spread
-        square = q * q
-        useful = np.flatnonzero((square > s) & (s > _COLLINEAR * self.square) & self.design.usable)
-        wanted, gains = np.full(len(s), np.inf), np.zeros(len(s))
-        ratio = square[useful] / s[useful]
-        wanted[useful] = s[useful] / (ratio - 1.0)
-        gains[useful] = 0.5 * (ratio - 1.0 - np.log(ratio))
-        beyond = useful[wanted[useful] > _LARGEST * np.maximum(self.square[useful], 1e-300)]
-        wanted[beyond], gains[beyond] = np.inf, 0.0
+        wanted, gains = np.empty(len(s)), np.empty(len(s))
+        best_alone(s, q, self.square, self.design.usable, _COLLINEAR, _LARGEST, wanted, gains)
         gains[a] -= _share(self.alpha, s[a], q[a])
         return wanted, gains
 
@@ -193,9 +190,10 @@ def posterior(P, alpha):
         L = np.linalg.cholesky(H)
     except np.linalg.LinAlgError:
         L = np.tril(safe_cholesky(H, warn=False).array)
-    # LAPACK's triangular solver starts threads for any size, which costs more than it saves here.
-    root = np.linalg.inv(L) * d
-    return root.T @ root, root, 2.0 * (np.log(L.diagonal()).sum() - np.log(d).sum())
+    logdet = 2.0 * (np.log(L.diagonal()).sum() - np.log(d).sum())
+    invert_triangle(L)
+    L *= d
+    return L.T @ L, L, logdet
 
 
 def alone(f, size):
