@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["generator"]
+__all__ = ["generator", "some_of"]
 
 
 def generator(random_state=None) -> np.random.Generator:
@@ -16,3 +16,8 @@ def generator(random_state=None) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31, size=4))
     return np.random.default_rng(random_state)
+
+
+def some_of(index: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """At most `size` of some numbers, in their order."""
+    return index if len(index) <= size else np.sort(rng.choice(index, size, replace=False))

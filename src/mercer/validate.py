@@ -21,6 +21,7 @@ __all__ = [
     "Table",
     "canonical",
     "distinct",
+    "double",
     "groups",
     "memory_bytes",
     "merged",
@@ -358,6 +359,11 @@ def take(X, index):
 
 
 # ---------------------------------------------------------------------------------------------- estimators
+def double(X):
+    """Float32 rows as float64, for expansions whose terms cancel: float32 kernel values have too few digits for them."""
+    return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
+
+
 def training(estimator, X, y, weight, reads="vectors", columns=(), **checks):
     """Rows, targets and weights of a fit; sets `n_features_in_` and `feature_names_in_` as scikit-learn does.
 

@@ -183,9 +183,11 @@ class _Target:
 
     def error(self, Z, c) -> float:
         """Relative distance in feature space, from float64 rows."""
-        K = gram(self.K.kernel, _double(self.K.y.rows), engine=self.K.engine, memory=self.K.memory, validated=True)
+        K = gram(
+            self.K.kernel, validate.double(self.K.y.rows), engine=self.K.engine, memory=self.K.memory, validated=True
+        )
         exact, c = _Target(K, self.A.astype(np.float64)), c.astype(np.float64)
-        own, B = exact.products(_double(Z))
+        own, B = exact.products(validate.double(Z))
         left = exact._squared() - 2.0 * float((c * B).sum()) + float((c * (own @ c)).sum())
         return float(np.sqrt(max(left, 0.0) / exact.whole))
 
@@ -240,10 +242,6 @@ def _own(K, Z):
 
 def _noisy(kernel):
     return any(isinstance(leaf, White) for leaf in kernel._leaves)
-
-
-def _double(rows):
-    return rows.astype(np.float64) if getattr(rows, "dtype", None) == np.float32 else rows
 
 
 # ------------------------------------------------------------------------------------------------ among the rows

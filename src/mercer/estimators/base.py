@@ -106,6 +106,19 @@ class KernelEstimator(BaseEstimator):
             rows = self._square(rows, kept, n=max(len(kept), np.asarray(sample_weight).size))
         return (rows if kernel is None else validate.owned(rows, X)), y, w
 
+    def _canonical(self, X, y, sample_weight, read, **checks):
+        """Rows in an order fixed by content, equal ones merged, targets as `read` makes them, weights, the rows' numbers in X."""
+        kernel = None if self._precomputed else self._kernel()
+        needs = () if kernel is None else (kernel.reads, kernel.columns)
+        rows, y, w, kept = validate.training(self, X, y, sample_weight, *needs, **checks)
+        T = read(y)
+        if kernel is None:
+            rows = self._square(rows, kept, n=max(len(kept), np.asarray(sample_weight).size))
+            rows, T, w = self._merged(rows, T, w)
+            return rows, T, np.ones(len(T)) if w is None else w, np.arange(len(T)) if self.kept_ is None else self.kept_
+        rows, T, w, first = validate.canonical(rows, T, w)
+        return rows, T, w, kept[first]
+
     def _square(self, K, kept, n):
         if n != K.shape[1]:
             raise ValueError(

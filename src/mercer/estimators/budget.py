@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NotDifferentiableError, NotPSDError, NotSymmetricError, NumericalWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
+from mercer.estimators.base import CONSTRAINTS, forget, lazily
 from mercer.estimators.design import DesignSweeps, Targets
-from mercer.estimators.expansion import Expansion, SizeReport, size_report
-from mercer.estimators.labels import Labels, class_factors, log_probabilities, most_likely, probabilities
-from mercer.gram import GivenGram, gram, prepared_gram
+from mercer.estimators.expansion import SizeReport, size_report
+from mercer.estimators.labels import Labels, sound_factors
+from mercer.estimators.scores import ScoredClassifier, ScoredExpansion
+from mercer.gram import GivenGram, gram
 from mercer.gram.plan import budget, require
 from mercer.kernels.base import require_differentiable_inputs
 from mercer.linalg import rpcholesky
-from mercer.random import generator
+from mercer.random import generator, some_of
 from mercer.registry import register_estimator
 from mercer.solvers.budget import (
     Features,
@@ -33,7 +33,6 @@ from mercer.solvers.budget import (
     PointValues,
     SquaredLoss,
     Weights,
-    double,
     learn_points,
     own_gram,
     solve_hinge,
@@ -77,7 +76,7 @@ class _Points:
     learn: bool = False
 
 
-class _Budget(KernelEstimator):
+class _Budget(ScoredExpansion):
     """What machines on a budget share: a start, points that move, the best weights for where they are."""
 
     def _fit(self, rows, loss, w, index, codes=None):
@@ -103,28 +102,21 @@ class _Budget(KernelEstimator):
         return {**self._kept(G, points, index), **state}, *features.coefficients(U)
 
     # ------------------------------------------------------------------------------------ rows
-    def _canonical(self, X, y, sample_weight, target, **checks):
-        """Rows in an order fixed by content, equal ones merged, targets, weights, and the rows' numbers in X."""
-        kernel = None if self._precomputed else self._kernel()
-        needs = () if kernel is None else (kernel.reads, kernel.columns)
-        rows, y, w, kept = validate.training(self, X, y, sample_weight, *needs, **checks)
-        T = target(y)
-        if kernel is None:
-            rows = self._square(rows, kept, n=max(len(kept), np.asarray(sample_weight).size))
+    def _canonical(self, X, y, sample_weight, read, **checks):
+        """Rows in an order fixed by content, equal ones merged, targets, weights, and the rows' numbers in X. Sets `kernel_`."""
+        rows, T, w, index = super()._canonical(X, y, sample_weight, read, **checks)
+        if self._precomputed:
             GivenGram(rows).check_symmetric()
-            rows, T, w = self._merged(rows, T, w)
             self.kernel_: Any = "precomputed"
-            index = np.arange(len(T)) if self.kept_ is None else self.kept_
-            return rows, T, np.ones(len(T)) if w is None else w, index
+            return rows, T, w, index
+        kernel, order = self._kernel(), _by_content(rows, index)
         if kernel.validity.kind == "not-psd":
             raise NotPSDError(f"{kernel!r} is not positive semi-definite ({kernel.validity.reason}), so that the functions it "
                               "spans have no norm to be penalised; use another kernel, or KernelMachineClassifier and "
                               "KernelMachineRegressor, which need no norm")  # fmt: skip
-        rows, T, w, first = validate.canonical(rows, T, w)
-        order = _by_content(rows, first)
-        rows, T, w = validate.take(rows, order), T[order], w[order]
+        rows, w = validate.take(rows, order), w[order]
         self.kernel_ = kernel._resolved(rows, w)
-        return rows, T, w, kept[first[order]]
+        return rows, T[order], w, index[order]
 
     # ------------------------------------------------------------------------------------ points
     def _start(self, rows, w, codes, rng) -> _Points:
@@ -168,7 +160,7 @@ class _Budget(KernelEstimator):
         return why is None
 
     def _of_rows(self, rows, columns, how):
-        return _Points(None if self._precomputed else double(validate.take(rows, columns)), columns, how)
+        return _Points(None if self._precomputed else validate.double(validate.take(rows, columns)), columns, how)
 
     def _chosen(self, rows, different, rng):
         """Rows whose span is near that of all: pivots of a random Cholesky factor."""
@@ -193,9 +185,9 @@ class _Budget(KernelEstimator):
 
     def _means_of(self, rows, w, group, k, rng):
         if k == len(group):
-            return double(validate.take(rows, group))
-        some = _sample(group, max(_MEANS[0], _MEANS[1] * k), rng)
-        return kmeans_centers(double(validate.take(rows, some)), w[some], k, rng)
+            return validate.double(validate.take(rows, group))
+        some = some_of(group, max(_MEANS[0], _MEANS[1] * k), rng)
+        return kmeans_centers(validate.double(validate.take(rows, some)), w[some], k, rng)
 
     def _require(self, Z):
         k, d = Z.shape
@@ -285,31 +277,11 @@ class _Budget(KernelEstimator):
         """Fitted state, in one call that no interrupt divides."""
         vars(self).update(found)
 
-    def _scores(self, X):
-        """f(x) (m, p), in tiles over the points, computed in float64 and given in the precision of X."""
-        check_is_fitted(self)
-        if isinstance(self.kernel_, str):
-            K = self._test_gram(X)
-            single = K.dtype == np.float32
-        else:
-            rows = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
-            single = getattr(rows, "dtype", None) == np.float32
-            K = prepared_gram(self._gram, double(rows))
-        out = K @ self.expansion_.coefficients + self.intercept_
-        return out.astype(np.float32) if single else out
-
     @property
     def vectors_(self):
         """The expansion points."""
         check_is_fitted(self)
         return self.X_fit_
-
-    @property
-    def expansion_(self) -> Expansion:
-        """The fitted expansion: kernel, centres, coefficients, intercept."""
-        check_is_fitted(self)
-        coefficients = self.dual_coef_.reshape(len(self.dual_coef_), -1)
-        return Expansion(self.kernel_, self.X_fit_, coefficients, np.atleast_1d(self.intercept_))
 
     def _with_expansion(self, centres, coefficients):
         new = self._recentred(centres, "vector_indices_", "vectors_used_")
@@ -431,15 +403,8 @@ class BudgetKernelRegressor(MultiOutputMixin, RegressorMixin, _Budget):
         return out[:, 0] if self.dual_coef_.ndim == 1 else out
 
 
-def _gives_probabilities(estimator):
-    """Whether there is a predict_proba; scikit-learn asks."""
-    if getattr(estimator, "loss_", estimator.loss) != "logistic":
-        raise AttributeError('loss="hinge" gives no probabilities; use loss="logistic", or mercer.calibrated')
-    return True
-
-
 @register_estimator
-class BudgetKernelClassifier(ClassifierMixin, _Budget):
+class BudgetKernelClassifier(ScoredClassifier, _Budget):
     r"""Support vector machine or logistic regression on a budget: few expansion points, learned together with their weights.
 
     .. math:: \min_{Z, w, b} \sum_i s_i\, \ell(y_i, f(x_i)) + \tfrac{\alpha}{2} \sum_c w_c^T K_{ZZ} w_c, \qquad
@@ -520,7 +485,7 @@ class BudgetKernelClassifier(ClassifierMixin, _Budget):
         forget(self)
         labels = Labels()
         rows, codes, w, index = self._canonical(X, y, sample_weight, labels, multi_output=False)
-        factors = _factors(self.class_weight, labels.classes, codes, w)
+        factors = sound_factors(self.class_weight, labels.classes, codes, w)
         share, count = w * factors[codes], len(labels.classes)
         loss = LogisticLoss(codes, share, count) if self.loss == "logistic" else HingeLoss(_signs(codes, count), share)
         state, W, b = self._fit(rows, loss, w, index, codes)
@@ -528,49 +493,23 @@ class BudgetKernelClassifier(ClassifierMixin, _Budget):
                      "dual_coef_": W[:, 0] if W.shape[1] == 1 else W, "intercept_": b})  # fmt: skip
         return self
 
-    @lazily
-    def decision_function(self, X) -> np.ndarray:
-        """Scores (m,) of the second class, or (m, classes); log-odds with the logistic loss."""
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    @lazily
-    def predict(self, X) -> np.ndarray:
-        """Labels (m,) of the largest score."""
-        scores = self._scores(X)  # tells first whether there was a fit
-        return most_likely(self.classes_, scores)
-
-    @available_if(_gives_probabilities)
-    @lazily
-    def predict_proba(self, X) -> np.ndarray:
-        """Probabilities (m, classes), with the logistic loss."""
-        return probabilities(self._scores(X))
-
-    @available_if(_gives_probabilities)
-    @lazily
-    def predict_log_proba(self, X) -> np.ndarray:
-        """Logarithms of `predict_proba`, exact where that is 0 or 1 to the last bit."""
-        return log_probabilities(self._scores(X))
+    def _has_probabilities(self):
+        if getattr(self, "loss_", self.loss) != "logistic":
+            raise AttributeError('loss="hinge" gives no probabilities; use loss="logistic", or mercer.calibrated')
+        return True
 
 
 # ------------------------------------------------------------------------------------------------ inside
-def _factors(class_weight, classes, codes, w):
-    factors = np.asarray(class_factors(class_weight, classes, codes, w), np.float64)
-    if not (np.isfinite(factors) & (factors >= 0)).all() or not factors.any():
-        raise ValueError(f"class_weight={class_weight!r} must hold finite numbers >= 0, not all of them 0")
-    return factors
-
-
 def _signs(codes, count):
     """1 for rows of a class and -1 for others: one column for the second of two classes, else one for each."""
     return np.where(codes[:, None] == (np.arange(count) if count > 2 else [1]), 1.0, -1.0)
 
 
-def _by_content(rows, first):
+def _by_content(rows, index):
     """An order of rows that depends on their content as float32 alone: what chance chooses is then the same for rows in another
     order or precision. Of objects, that in which they came."""
     if isinstance(rows, validate.Table) or getattr(rows, "ndim", 1) != 2:
-        return np.argsort(first)
+        return np.argsort(index)
     with np.errstate(over="ignore", under="ignore"):
         return validate.canonical(rows.astype(np.float32), np.arange(rows.shape[0]), None)[3]
 
@@ -583,11 +522,6 @@ def _shares(k, sizes):
         i = min(open_ones, key=lambda i: shares[i])
         shares[i] += 1
     return shares
-
-
-def _sample(index, size, rng):
-    """At most `size` of some numbers, in their order."""
-    return index if len(index) <= size else np.sort(rng.choice(index, size, replace=False))
 
 
 def _told(epoch, value):

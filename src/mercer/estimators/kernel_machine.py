@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,11 +17,12 @@ from mercer.errors import ConvergenceWarning, NanError, NotSymmetricError, Numer
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
 from mercer.estimators.design import GROUP, Columns, Design, DesignSweeps, Shared, Tail, Targets
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
-from mercer.estimators.labels import Labels, log_probabilities, most_likely, probabilities
+from mercer.estimators.labels import Labels
+from mercer.estimators.scores import ScoredClassifier
 from mercer.gram import GivenGram, gram, prepared_gram
 from mercer.gram.plan import budget, require
 from mercer.linalg import Status
-from mercer.random import generator
+from mercer.random import generator, some_of
 from mercer.registry import register_estimator
 from mercer.solvers.centers import kmeans_centers, select_forward
 from mercer.solvers.logistic import Whitened, solve_logistic
@@ -59,24 +60,17 @@ class _Centers:
 class _Machine(KernelEstimator):
     """What machines on centres share: the choice of centres, the design, predictions in tiles."""
 
-    def _canonical(self, X, y, sample_weight, target, **checks):
-        """Rows in order of first appearance, equal ones merged, targets, weights, and the rows' numbers in X."""
-        kernel = None if self._precomputed else self._kernel()
-        needs = () if kernel is None else (kernel.reads, kernel.columns)
-        rows, y, w, kept = validate.training(self, X, y, sample_weight, *needs, **checks)
-        T = target(y)
-        if kernel is None:
-            rows = self._square(rows, kept, n=max(len(kept), np.asarray(sample_weight).size))
+    def _canonical(self, X, y, sample_weight, read, **checks):
+        """Rows in order of first appearance, equal ones merged, targets, weights, and the rows' numbers in X. Sets `kernel_`."""
+        rows, T, w, index = super()._canonical(X, y, sample_weight, read, **checks)
+        if self._precomputed:
             GivenGram(rows).check_symmetric()
-            rows, T, w = self._merged(rows, T, w)
             self.kernel_: Any = "precomputed"
-            index = np.arange(len(T)) if self.kept_ is None else self.kept_
-            return rows, T, np.ones(len(T)) if w is None else w, index
-        rows, T, w, first = validate.canonical(rows, T, w)
-        order = np.argsort(first)  # an order by content would be another in float32, and with it what chance chooses
-        rows, first = _double(validate.take(rows, order)), first[order]
-        self.kernel_ = kernel._resolved(rows, w[order])
-        return rows, T[order], w[order], kept[first]
+            return rows, T, w, index
+        order = np.argsort(index)  # an order by content would be another in float32, and with it what chance chooses
+        rows, w = validate.double(validate.take(rows, order)), w[order]
+        self.kernel_ = self._kernel()._resolved(rows, w)
+        return rows, T[order], w, index[order]
 
     # ------------------------------------------------------------------------------------ centres
     def _centers(self, rows, T, w, tail) -> _Centers:
@@ -91,7 +85,7 @@ class _Machine(KernelEstimator):
             return self._of_rows(rows, different, "all")
         if how == "random":
             return self._of_rows(rows, np.sort(rng.choice(different, count, replace=False)), how)
-        some = _sample(different, max(_MEANS[0], _MEANS[1] * count), rng)
+        some = some_of(different, max(_MEANS[0], _MEANS[1] * count), rng)
         return _Centers(kmeans_centers(validate.take(rows, some), w[some], count, rng), None, how)
 
     def _how(self, rows):
@@ -125,7 +119,7 @@ class _Machine(KernelEstimator):
             warnings.warn(
                 f"centers holds {n - len(kept)} rows twice; each is used once", NumericalWarning, stacklevel=6
             )
-        return _double(validate.owned(validate.take(rows, kept), self.centers))
+        return validate.double(validate.owned(validate.take(rows, kept), self.centers))
 
     def _different(self, rows, w):
         """Numbers of different rows x."""
@@ -144,7 +138,7 @@ class _Machine(KernelEstimator):
             f'choosing {count} centers among {n} rows by "ols"',
             ['centers="kmeans"', "fewer centers"],
         )
-        candidates = _sample(different, int(max(count, min(_CANDIDATES, room // (8 * n)))), rng)
+        candidates = some_of(different, int(max(count, min(_CANDIDATES, room // (8 * n)))), rng)
         root, free = np.sqrt(w), tail.columns(rows)
         free = np.linalg.qr(root[:, None] * free)[0] if free.shape[1] else free
         design, _ = self._design(rows, self._of_rows(rows, candidates, "ols"))
@@ -204,7 +198,7 @@ class _Machine(KernelEstimator):
             return Design(K, shared), None, K.dtype
         rows = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
         dtype = np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64
-        rows = _double(rows)
+        rows = validate.double(rows)
         return Design(prepared_gram(self._gram, rows), shared), rows, dtype
 
     def basis(self, X) -> np.ndarray:
@@ -507,7 +501,7 @@ class RBFNetwork(_Regression):
 
 
 @register_estimator
-class KernelMachineClassifier(ClassifierMixin, _Machine):
+class KernelMachineClassifier(ScoredClassifier, _Machine):
     r"""Logistic regression on the values of a kernel at some centres: a kernel machine for two or many classes.
 
     .. math:: \min_{w, b} \sum_i s_i\, \ell(y_i, \phi(x_i)^T w + b) + \tfrac{\alpha}{2} \sum_c \lVert w_c \rVert^2, \qquad
@@ -627,28 +621,6 @@ class KernelMachineClassifier(ClassifierMixin, _Machine):
         design, _, dtype = self._asked(X)
         return (design @ self._coefficients + self.intercept_).astype(dtype)
 
-    @lazily
-    def decision_function(self, X) -> np.ndarray:
-        """Log-odds (m,) of the second class, or scores (m, classes)."""
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    @lazily
-    def predict(self, X) -> np.ndarray:
-        """Labels (m,) of largest probability."""
-        scores = self._scores(X)  # tells first whether there was a fit
-        return most_likely(self.classes_, scores)
-
-    @lazily
-    def predict_proba(self, X) -> np.ndarray:
-        """Probabilities (m, classes)."""
-        return probabilities(self._scores(X))
-
-    @lazily
-    def predict_log_proba(self, X) -> np.ndarray:
-        """Logarithms of `predict_proba`, exact where that is 0 or 1 to the last bit."""
-        return log_probabilities(self._scores(X))
-
 
 def _fitted(found):
     """Attributes of a solution of Newton's method."""
@@ -658,16 +630,6 @@ def _fitted(found):
         "objective_": found.objective, "residual_": found.certificate, "n_iter_": found.iterations,
         "converged_": found.status is Status.CONVERGED,
     }  # fmt: skip
-
-
-def _double(rows):
-    """Float32 rows as float64: coefficients of functions that are alike cancel, which float32 kernel values would not."""
-    return rows.astype(np.float64) if getattr(rows, "dtype", None) == np.float32 else rows
-
-
-def _sample(index, size, rng):
-    """At most `size` of some numbers, in their order."""
-    return index if len(index) <= size else np.sort(rng.choice(index, size, replace=False))
 
 
 def _spread(n, size):

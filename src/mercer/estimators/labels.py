@@ -8,7 +8,8 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-__all__ = ["Labels", "class_factors", "class_labels", "log_probabilities", "most_likely", "probabilities"]
+__all__ = ["Labels", "class_factors", "class_labels", "log_probabilities", "most_likely", "probabilities",
+           "sound_factors"]  # fmt: skip
 
 
 def class_labels(y, name="y"):
@@ -32,6 +33,19 @@ def class_factors(class_weight, classes, codes, w):
         mass = np.bincount(codes, weights=w, minlength=len(classes))
         return w.sum() / (len(classes) * mass)
     return compute_class_weight(class_weight, classes=classes, y=classes[codes])
+
+
+def sound_factors(class_weight, classes, codes, w, zero=True) -> np.ndarray:
+    """`class_factors`, refused where one is not finite, or negative, or 0 without `zero`, or where all are."""
+    factors = np.asarray(class_factors(class_weight, classes, codes, w), np.float64)
+    if not (np.isfinite(factors) & (factors >= 0)).all() or not (factors.any() if zero else factors.all()):
+        what = (
+            "finite numbers >= 0, not all of them 0"
+            if zero
+            else "finite numbers > 0; leave out the rows of other classes"
+        )
+        raise ValueError(f"class_weight={class_weight!r} must hold {what}")
+    return factors
 
 
 class Labels:

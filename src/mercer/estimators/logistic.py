@@ -6,9 +6,8 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from mercer import streams, validate
 from mercer.approx import (
@@ -22,9 +21,12 @@ from mercer.approx import (
     logistic_sweeps_over,
 )
 from mercer.errors import ConvergenceWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
-from mercer.estimators.expansion import Expansion
-from mercer.estimators.labels import class_factors, class_labels, log_probabilities, most_likely, probabilities
+from mercer.estimators.base import CONSTRAINTS, forget
+from mercer.estimators.labels import (
+    Labels,
+    class_labels,
+    sound_factors,
+)
 from mercer.estimators.landmarks import (
     LANDMARK_CONSTRAINTS,
     LogisticFit,
@@ -34,7 +36,8 @@ from mercer.estimators.landmarks import (
     refuse_checkpoint,
 )
 from mercer.estimators.plan import MethodPlan, exact_plan, explanation, landmark_plan, logistic_ways
-from mercer.gram import GivenGram, gram, prepared_gram
+from mercer.estimators.scores import ScoredClassifier, ScoredExpansion
+from mercer.gram import GivenGram, gram
 from mercer.linalg import Factor, Status, check_symmetric, rpcholesky, safe_cholesky
 from mercer.registry import register_estimator
 from mercer.solvers import solve_logistic
@@ -51,7 +54,7 @@ _ADVICE = {
 
 
 @register_estimator
-class KernelLogistic(ClassifierMixin, KernelEstimator):
+class KernelLogistic(ScoredClassifier, ScoredExpansion):
     r"""Kernel logistic regression, for two classes or by softmax for many, on all rows or on landmarks.
 
     .. math:: \min_{f, b} \sum_i w_i\, \ell(y_i, f(x_i) + b) + \tfrac{\alpha}{2} \sum_c \lVert f_c \rVert^2, \qquad
@@ -147,7 +150,10 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
             return self._fit_dask(X, y, sample_weight)
         if isinstance(X, streams.Stream):
             return self._fit_stream(X, y, sample_weight)
-        rows, codes, w, index = self._canonical(X, y, sample_weight)
+        labels = Labels()
+        rows, codes, w, index = self._canonical(X, y, sample_weight, labels, multi_output=False)
+        self.classes_ = labels.classes
+        self.class_weight_ = sound_factors(self.class_weight, self.classes_, codes, w)
         share = w * self.class_weight_[codes]
         if not on_landmarks(self):
             return self._fit_all(rows, codes, w, share, index)
@@ -160,29 +166,12 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
     def _outputs(self):
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _canonical(self, X, y, sample_weight):
-        """Rows in an order fixed by content, equal ones merged, classes by number, weights, and the rows' numbers in X."""
-        kernel = None if self._precomputed else self._kernel()
-        needs = () if kernel is None else (kernel.reads, kernel.columns)
-        rows, y, w, kept = validate.training(self, X, y, sample_weight, *needs, multi_output=False)
-        classes, codes = class_labels(y)
-        if kernel is None:
-            rows = self._square(rows, kept, n=max(len(kept), np.asarray(sample_weight).size))
-            rows, codes, w = self._merged(rows, codes, w)
-            w = np.ones(len(codes)) if w is None else w
-            index = np.arange(len(codes)) if self.kept_ is None else self.kept_
-        else:
-            rows, codes, w, first = validate.canonical(rows, codes, w)
-            index = kept[first]
-        self.classes_, self.class_weight_ = classes, _factors(self.class_weight, classes, codes, w)
-        return rows, codes, w, index
-
     def _fit_all(self, rows, codes, w, share, index):
         """In all directions that the Gram of the rows has: a factor of full numerical rank, which equal rows do not spoil."""
         refuse_checkpoint(self)
         n = len(codes)
         logger.info("KernelLogistic: %s", self._plan(problem_of(self, rows, self._outputs)))
-        K = self._training_gram(_double(rows), w)
+        K = self._training_gram(validate.double(rows), w)
         fixed = self._definite(K)
         dense = K.dense() if fixed is None else fixed.matrix
         check_symmetric(dense)
@@ -196,7 +185,7 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
         pivots, solution = _on_pivots(solution, found)
         if fixed is not None:  # kernel values with new rows are not repaired, so that all rows take part
             pivots, solution = np.arange(n), _repaired(solution, fixed, pivots)
-        self._keep_rows(_double(rows), pivots, index)
+        self._keep_rows(validate.double(rows), pivots, index)
         self._store(solution, index[pivots], found.error)
         self.solver_used_ = "exact"
         return self
@@ -228,7 +217,7 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
     def _fit_labelled(self, stream):
         labels, mass = _class_masses(stream)
         self.classes_, codes = class_labels(labels)
-        self.class_weight_ = _factors(self.class_weight, self.classes_, codes, mass)
+        self.class_weight_ = sound_factors(self.class_weight, self.classes_, codes, mass)
         return self._fit_landmarks(Labelled(stream, labels, self.class_weight_), self._plain_sample(stream))
 
     def _plain_sample(self, stream):
@@ -287,47 +276,6 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
                           f"({solution.status.value}): {_ADVICE[solution.status]}", ConvergenceWarning, stacklevel=4)  # fmt: skip
 
     # ------------------------------------------------------------------------------------ answers
-    def _scores(self, X):
-        """f(x) + b (m, p), in tiles over the stored rows, computed in their precision and given in that of X."""
-        check_is_fitted(self)
-        if isinstance(self.kernel_, str):
-            K = self._test_gram(X)
-            single = K.dtype == np.float32
-        else:
-            rows = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
-            single = getattr(rows, "dtype", None) == np.float32
-            K = prepared_gram(self._gram, rows)
-        out = K @ self.expansion_.coefficients + self.intercept_
-        return out.astype(np.float32) if single else out
-
-    @lazily
-    def decision_function(self, X) -> np.ndarray:
-        """Log-odds (m,) of the second class, or scores (m, classes)."""
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    @lazily
-    def predict(self, X) -> np.ndarray:
-        """Labels (m,) of largest probability."""
-        scores = self._scores(X)  # tells first whether there was a fit
-        return most_likely(self.classes_, scores)
-
-    @lazily
-    def predict_proba(self, X) -> np.ndarray:
-        """Probabilities (m, classes)."""
-        return probabilities(self._scores(X))
-
-    @lazily
-    def predict_log_proba(self, X) -> np.ndarray:
-        """Logarithms of `predict_proba`, exact where that is 0 or 1 to the last bit."""
-        return log_probabilities(self._scores(X))
-
-    @property
-    def expansion_(self) -> Expansion:
-        """The fitted expansion: kernel, centres, coefficients, intercept."""
-        check_is_fitted(self)
-        return Expansion(self.kernel_, self.X_fit_, self.dual_coef_.reshape(len(self.dual_coef_), -1), self.intercept_)
-
     def _with_expansion(self, centres, coefficients):
         new = self._recentred(centres, "landmarks_", "landmark_error_")
         new.dual_coef_ = coefficients[:, 0] if self.dual_coef_.ndim == 1 else coefficients
@@ -350,18 +298,6 @@ def _repaired(solution, fixed, pivots):
     a = np.zeros((len(fixed.matrix), solution.coefficients.shape[1]))
     a[pivots] = solution.coefficients
     return replace(solution, coefficients=fixed.transform(a.T).T)
-
-
-def _double(rows):
-    """Float32 rows as float64: coefficients of a Gram of full numerical rank cancel, which float32 kernel values would not."""
-    return rows.astype(np.float64) if getattr(rows, "dtype", None) == np.float32 else rows
-
-
-def _factors(class_weight, classes, codes, w):
-    factors = np.asarray(class_factors(class_weight, classes, codes, w), np.float64)
-    if not (np.isfinite(factors) & (factors >= 0)).all() or not factors.any():
-        raise ValueError(f"class_weight={class_weight!r} must hold finite numbers >= 0, not all of them 0")
-    return factors
 
 
 def _class_masses(stream):

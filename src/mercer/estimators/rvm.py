@@ -86,7 +86,7 @@ class _RVM(KernelEstimator):
             rows = rows.toarray() if hasattr(rows, "toarray") else rows
         else:
             rows, y, _ = self._validated_training(X, y, None, **checks)
-        return _double(rows), y
+        return validate.double(rows), y
 
     def _basis(self, rows):
         """Basis functions (M, n), equal ones once, and the number of each as a row (or column) of X. Sets `kernel_`."""
@@ -201,9 +201,9 @@ class _RVM(KernelEstimator):
         if isinstance(self.kernel_, str):
             rows = validate.prediction(self, X)
             rows = rows.toarray() if hasattr(rows, "toarray") else rows
-            return GivenGram(_double(rows[:, self.kept_])), rows, rows.dtype == np.float32
+            return GivenGram(validate.double(rows[:, self.kept_])), rows, rows.dtype == np.float32
         rows = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
-        single, rows = getattr(rows, "dtype", None) == np.float32, _double(rows)
+        single, rows = getattr(rows, "dtype", None) == np.float32, validate.double(rows)
         if not validate.n_rows(self.X_fit_):
             return GivenGram(np.zeros((validate.n_rows(rows), 0))), rows, single
         return prepared_gram(self._gram, rows), rows, single
@@ -583,11 +583,6 @@ def _climb(kernel, rows, index, constant, solution, slopes):
 
 
 # ------------------------------------------------------------------------------------------------ inside
-def _double(rows):
-    """Float32 rows as float64: weights of basis functions that are nearly collinear cancel, which float32 values would not."""
-    return rows.astype(np.float64) if getattr(rows, "dtype", None) == np.float32 else rows
-
-
 def _with_constant(Phi, width):
     return Phi if Phi.shape[1] == width else np.hstack([np.ones((len(Phi), 1)), Phi])
 

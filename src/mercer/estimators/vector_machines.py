@@ -6,18 +6,18 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NumericalWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
-from mercer.estimators.expansion import Expansion, SizeReport, size_report
-from mercer.estimators.labels import class_factors, class_labels, log_probabilities, most_likely, probabilities
+from mercer.estimators.base import CONSTRAINTS, forget
+from mercer.estimators.expansion import SizeReport, size_report
+from mercer.estimators.labels import class_labels, sound_factors
 from mercer.estimators.landmarks import Reporter
-from mercer.gram import GivenGram, gram, prepared_gram
+from mercer.estimators.scores import ScoredClassifier, ScoredExpansion
+from mercer.gram import GivenGram, gram
 from mercer.gram.plan import budget, require
 from mercer.linalg import Status, check_symmetric
 from mercer.random import generator
@@ -56,7 +56,7 @@ _CONSTRAINTS = {
 
 
 # ------------------------------------------------------------------------------------------------ what all share
-class _Machine(KernelEstimator):
+class _Machine(ScoredExpansion):
     """A fit on different rows: a loss of them, the Gram, an alpha, a solution."""
 
     def fit(self, X, y, sample_weight=None):
@@ -74,19 +74,6 @@ class _Machine(KernelEstimator):
                           "finite but does not determine them; raise alpha", NumericalWarning, stacklevel=2)  # fmt: skip
         return self
 
-    def _canonical(self, X, y, sample_weight, read, **checks):
-        """Rows in an order fixed by content, equal ones merged, targets as `read` makes them, weights, the rows' numbers in X."""
-        kernel = None if self._precomputed else self._kernel()
-        needs = () if kernel is None else (kernel.reads, kernel.columns)
-        rows, y, w, kept = validate.training(self, X, y, sample_weight, *needs, multi_output=False, **checks)
-        y = read(y)
-        if kernel is None:
-            rows = self._square(rows, kept, n=max(len(kept), np.asarray(sample_weight).size))
-            rows, y, w = self._merged(rows, y, w)
-            return rows, y, np.ones(len(y)) if w is None else w, np.arange(len(y)) if self.kept_ is None else self.kept_
-        rows, y, w, first = validate.canonical(rows, y, w)
-        return rows, y, w, kept[first]
-
     def _different(self, rows, index):
         """Rows no two of which are equal, as float64, their numbers in X, and which of them each row is."""
         first, group = validate.groups(rows)
@@ -94,7 +81,7 @@ class _Machine(KernelEstimator):
             rows = np.asarray(rows[np.ix_(first, first)], np.float64)
         elif len(first) < len(group):
             rows = validate.take(rows, first)
-        return _double(rows), index[first], group
+        return validate.double(rows), index[first], group
 
     def _design(self, K):
         """The Gram in memory where it fits, else as it is: columns and products of it are then computed when needed."""
@@ -171,26 +158,6 @@ class _Machine(KernelEstimator):
         else:
             self.X_fit_ = validate.take(rows, used)
             self._gram = gram(self.kernel_, self.X_fit_, engine=self.engine, memory=self.memory, validated=True)
-
-    def _scores(self, X):
-        """f(x) + b (m, p), in tiles over the stored rows, computed in their precision and given in that of X."""
-        check_is_fitted(self)
-        if isinstance(self.kernel_, str):
-            K = self._test_gram(X)
-            single = K.dtype == np.float32
-        else:
-            rows = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
-            single = getattr(rows, "dtype", None) == np.float32
-            K = prepared_gram(self._gram, rows)
-        out = K @ self.expansion_.coefficients + self.intercept_
-        return out.astype(np.float32) if single else out
-
-    @property
-    def expansion_(self) -> Expansion:
-        """The fitted expansion: kernel, centres, coefficients, intercept."""
-        check_is_fitted(self)
-        coefficients = self.dual_coef_.reshape(len(self.dual_coef_), -1)
-        return Expansion(self.kernel_, self.X_fit_, coefficients, np.atleast_1d(self.intercept_))
 
     def _with_expansion(self, centres, coefficients):
         # The certificate is that of the model before; other vectors are no rows of X.
@@ -280,7 +247,7 @@ class _Regressor(RegressorMixin, _Machine):
         self.memory = memory
 
     def _problem(self, X, y, sample_weight):
-        rows, y, w, index = self._canonical(X, y, sample_weight, _numbers, y_numeric=True)
+        rows, y, w, index = self._canonical(X, y, sample_weight, _numbers, multi_output=False, y_numeric=True)
         rows, index, group = self._different(rows, index)
         weight = np.bincount(group, w)
         mean = np.bincount(group, w * y) / weight
@@ -295,7 +262,7 @@ class _Regressor(RegressorMixin, _Machine):
         return self._scores(X)[:, 0]
 
 
-class _Classifier(ClassifierMixin, _Machine):
+class _Classifier(ScoredClassifier, _Machine):
     _parameter_constraints = {**_CONSTRAINTS, "class_weight": [StrOptions({"balanced"}), dict, None]}
 
     def __init__(self, alpha=1.0, *, kernel="rbf", gamma=None, degree=3, coef0=1, kernel_params=None, fit_intercept=True,
@@ -319,8 +286,8 @@ class _Classifier(ClassifierMixin, _Machine):
         self.memory = memory
 
     def _problem(self, X, y, sample_weight):
-        rows, codes, w, index = self._canonical(X, y, sample_weight, self._codes)
-        self.class_weight_ = _factors(self.class_weight, self.classes_, codes, w)
+        rows, codes, w, index = self._canonical(X, y, sample_weight, self._codes, multi_output=False)
+        self.class_weight_ = sound_factors(self.class_weight, self.classes_, codes, w, zero=False)
         rows, index, group = self._different(rows, index)
         mass = np.zeros((len(index), len(self.classes_)))
         np.add.at(mass, (group, codes), w * self.class_weight_[codes])
@@ -333,26 +300,6 @@ class _Classifier(ClassifierMixin, _Machine):
     @staticmethod
     def _constant(intercept):
         return intercept - intercept.mean() if len(intercept) > 1 else intercept
-
-    def decision_function(self, X) -> np.ndarray:
-        """Log-odds (m,) of the second class, or scores (m, classes)."""
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X) -> np.ndarray:
-        """Labels (m,) of largest probability."""
-        scores = self._scores(X)  # tells first whether there was a fit
-        return most_likely(self.classes_, scores)
-
-    def predict_proba(self, X) -> np.ndarray:
-        """Probabilities (m, classes), in float64: float32 has none between 1 - 6e-8 and 1."""
-        scores = self._scores(X).astype(np.float64)
-        return probabilities(scores)
-
-    def predict_log_proba(self, X) -> np.ndarray:
-        """Logarithms of `predict_proba`, exact where that is 0 or 1 to the last bit."""
-        scores = self._scores(X).astype(np.float64)
-        return log_probabilities(scores)
 
 
 # ------------------------------------------------------------------------------------------------ four machines
@@ -532,25 +479,11 @@ class L2VMClassifier(_Smooth, _Classifier):
 
 
 # ------------------------------------------------------------------------------------------------ inside
-def _double(rows):
-    """Float32 rows as float64: a duality gap of 1e-6 needs kernel values that are more exact."""
-    return rows.astype(np.float64) if getattr(rows, "dtype", None) == np.float32 else rows
-
-
 def _numbers(y):
     y = y.astype(np.float64)
     if np.abs(y).max() > _LARGEST:
         raise ValueError(f"y has entries up to {np.abs(y).max():.3g}, whose squares overflow; rescale y")
     return y
-
-
-def _factors(class_weight, classes, codes, w):
-    factors = np.asarray(class_factors(class_weight, classes, codes, w), np.float64)
-    if not (np.isfinite(factors) & (factors > 0)).all():
-        raise ValueError(
-            f"class_weight={class_weight!r} must hold finite numbers > 0; leave out the rows of other classes"
-        )
-    return factors
 
 
 def _folds(loss, k, rng):

@@ -28,7 +28,7 @@ from mercer.solvers.centers import solve_least_squares, triangle_of
 from mercer.solvers.logistic import slopes
 from mercer.threads import map_tiles
 
-__all__ = ["Features", "HingeLoss", "Learned", "LogisticLoss", "PointValues", "SquaredLoss", "Weights", "double",
+__all__ = ["Features", "HingeLoss", "Learned", "LogisticLoss", "PointValues", "SquaredLoss", "Weights",
            "learn_points", "own_gram", "solve_hinge", "solve_squares"]  # fmt: skip
 
 _ROWS, _AT_ONCE = 2048, 8  # rows of a group at least, and groups whose sums are added at a time
@@ -165,18 +165,13 @@ class PointValues:
         return PointValues(self.G, validate.take(self.rows, some))
 
     def gram(self):
-        return prepared_gram(self.G, double(self.rows))
+        return prepared_gram(self.G, validate.double(self.rows))
 
     def dense(self) -> np.ndarray:
         return np.asarray(self.gram().dense(), np.float64)
 
     def __matmul__(self, B):
         return np.vstack([self[g].dense() @ B for g in _groups(len(self), 0)])
-
-
-def double(rows):
-    """Float32 rows as float64: weights of points that are near one another cancel, which float32 values would not."""
-    return rows.astype(np.float64) if getattr(rows, "dtype", None) == np.float32 else rows
 
 
 def own_gram(G) -> np.ndarray:
@@ -493,7 +488,7 @@ def learn_points(kernel, rows, loss: Loss, alpha: float, Z: np.ndarray, intercep
 
 def spacing(rows, Z) -> float:
     """Root mean square distance of some of the rows from their nearest point."""
-    some = double(validate.take(rows, np.linspace(0, validate.n_rows(rows) - 1, _ROWS).astype(int)))
+    some = validate.double(validate.take(rows, np.linspace(0, validate.n_rows(rows) - 1, _ROWS).astype(int)))
     largest = float(np.abs(some.data if sp.issparse(some) else some).max(initial=0.0))
     if not largest > 0:
         return 1.0
