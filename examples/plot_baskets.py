@@ -7,6 +7,7 @@ Run `python examples/plot_baskets.py`; the picture is written to out/.
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from textwrap import fill
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -53,17 +54,32 @@ def typical(mine, everything, count=4):
     return [(a, share[a] / len(mine)) for a in sorted(gain, key=lambda a: -gain[a])[:count]]
 
 
+def draw_cluster(axes, medoid, mine, described):
+    """Bars of what is typical of a cluster, under its medoid."""
+    names, shares = zip(*sorted(described, key=lambda pair: pair[1]), strict=True)
+    axes.barh(names, 100 * np.array(shares))
+    axes.tick_params(axis="y", labelsize=9)
+    centre = fill(", ".join(sorted(medoid)), 44)
+    axes.set_title(f"{len(mine)} baskets around\n{centre}", fontsize=9, loc="left")
+
+
 def main(out=Path("out"), k=6):
     rows = baskets()
     model = KMedoids(k, kernel=Jaccard(), n_init=3, random_state=0).fit(rows)
-    figure, axes = plt.subplots(2, k // 2, figsize=(10, 4.6), layout="constrained", sharex=True)
+    figure, axes = plt.subplots(2, k // 2, figsize=(11, 5.6), layout="constrained", sharex=True)
     for c, ax in enumerate(axes.ravel()):
-        mine = [b for b, label in zip(rows, model.labels_, strict=True) if label == c]
-        names, shares = zip(*typical(mine, rows), strict=True)
-        print(f"{len(mine):5d} baskets around {{{', '.join(sorted(rows[model.medoid_indices_[c]]))}}}: "
-              + ", ".join(f"{a} {s:.0%}" for a, s in zip(names, shares, strict=True)))  # fmt: skip
-        ax.barh(names[::-1], shares[::-1])
-        ax.set_title(f"{len(mine)} baskets", fontsize=9)
+        mine, medoid = (
+            [b for b, label in zip(rows, model.labels_, strict=True) if label == c],
+            rows[model.medoid_indices_[c]],
+        )
+        found = typical(mine, rows)
+        print(
+            f"{len(mine):5d} baskets around {{{', '.join(sorted(medoid))}}}: "
+            + ", ".join(f"{a} {s:.0%}" for a, s in found)
+        )
+        draw_cluster(ax, medoid, mine, found)
+    for ax in axes[-1]:
+        ax.set_xlabel("% of the baskets hold it")
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "baskets.png", dpi=120)
     print(f"picture: {out / 'baskets.png'}")

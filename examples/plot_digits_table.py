@@ -30,6 +30,24 @@ TABLE = np.array(
 )
 
 
+def draw_table(axes):
+    """The features of the digits, as numbers."""
+    axes.imshow(TABLE / TABLE.max(axis=0), cmap="Blues", vmax=1.6, aspect="auto")
+    for (row, column), value in np.ndenumerate(TABLE):
+        axes.text(column, row, int(value), ha="center", va="center")
+    axes.set(xticks=range(4), xticklabels=FEATURES, yticks=range(10), ylabel="digit", title="features")
+
+
+def draw_distances(axes, D, same):
+    """Kernel distances of all pairs; those of digits with the same features are written in."""
+    picture = axes.imshow(D, cmap="viridis")
+    axes.set(xticks=range(10), yticks=range(10), xlabel="digit", ylabel="digit", title="distance in feature space")
+    for a, b in same:
+        axes.text(b, a, "0", color="w", ha="center", va="center")
+        axes.text(a, b, "0", color="w", ha="center", va="center")
+    axes.figure.colorbar(picture, label="kernel distance")
+
+
 def main(out=Path("out")):
     kernel = RBF(1.5)
     D = kernel.distance(TABLE)
@@ -40,13 +58,9 @@ def main(out=Path("out")):
     print("at distance 0:", ", ".join(f"{a} and {b}" for a, b in same))
 
     out.mkdir(parents=True, exist_ok=True)
-    figure, axes = plt.subplots(figsize=(5.4, 4.6), layout="constrained")
-    picture = axes.imshow(D, cmap="viridis")
-    axes.set(xticks=range(10), yticks=range(10), title="kernel distance of two digits")
-    for a, b in same:
-        axes.text(b, a, "0", color="w", ha="center", va="center")
-        axes.text(a, b, "0", color="w", ha="center", va="center")
-    figure.colorbar(picture)
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained", width_ratios=(1, 1.6))
+    draw_table(axes[0])
+    draw_distances(axes[1], D, same)
     figure.savefig(out / "digits_table.png", dpi=120)
     print(f"picture: {out / 'digits_table.png'}")
 

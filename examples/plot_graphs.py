@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from mercer import SVC, KernelPCA, datasets
-from mercer.kernels import WeisfeilerLehman, WLOptimalAssignment, read_graphs
+from mercer import SVC, KernelPCA, datasets, top_features
+from mercer.kernels import Graph, WeisfeilerLehman, WLOptimalAssignment, read_graphs
 
 
 def made(n=120, seed=0):
@@ -28,40 +28,47 @@ def made(n=120, seed=0):
 
 
 def graphs_and_classes():
+    """(graphs without labels of edges, classes, names of the classes)."""
     try:
         path = datasets.data_home() / "graph_mutag.npz"
         with np.load(path) as file:
-            return read_graphs(path), file["y"]
+            y = file["y"]
+        return [Graph(g.n_nodes, g.edges, g.codes, names=g.names) for g in read_graphs(path)], y, ("inert", "mutagenic")
     except FileNotFoundError:
-        return made()
+        return *made(), ("chain", "ring")
 
 
-def weights_of_features(kernel, graphs, y, penalty):
-    """Weights of the explicit features in a machine that is linear in them."""
-    model = SVC(C=penalty, kernel=kernel).fit(graphs, y)
-    matrix, _, names = kernel.count_matrix(np.array([*graphs, None], dtype=object)[:-1])
-    signed = np.zeros(len(graphs))
-    signed[model.support_] = model.dual_coef_.ravel()
-    weight = matrix.T @ signed
-    order = np.argsort(weight)
-    return [(n, weight[j]) for ends in (order[:4], order[-4:]) for j, n in zip(ends, names.names(ends), strict=True)]
+def draw_map(axes, graphs, y, classes):
+    """Two components of kernel PCA."""
+    points = KernelPCA(2, kernel=WLOptimalAssignment(3).normalise()).fit_transform(graphs)
+    for value, name in zip(np.unique(y), classes, strict=True):
+        axes.scatter(*points[y == value].T, s=18, label=name)
+    axes.set(title="graphs by kernel PCA", xlabel="first component", ylabel="second component")
+    axes.legend(frameon=False)
+
+
+def draw_weights(axes, found, classes):
+    """Bars of features and their weights, sorted."""
+    names, weights = zip(*sorted(found, key=lambda pair: pair[1]), strict=True)
+    axes.barh(names, weights, color=["C0" if w < 0 else "C1" for w in weights])
+    axes.axvline(0, color="k", lw=0.8)
+    axes.set(title="subtrees: a node (its neighbours)", xlabel=f"weight; above 0 speaks for {classes[1]}")
 
 
 def main(out=Path("out")):
-    graphs, y = graphs_and_classes()
+    graphs, y, classes = graphs_and_classes()
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     for h in (0, 1, 3):
         kernel = WLOptimalAssignment(h).normalise()
         score = cross_val_score(SVC(C=10.0, kernel=kernel), graphs, y, cv=folds).mean()
         print(f"{h} rounds: accuracy {score:.3f}")
-    for name, weight in weights_of_features(WeisfeilerLehman(1), graphs, y, 0.1):
-        print(f"{weight:+8.3f}  {name}")
+    found = top_features(SVC(C=0.1, kernel=WeisfeilerLehman(1)).fit(graphs, y), 10)
+    print(found)
 
-    points = KernelPCA(2, kernel=WLOptimalAssignment(3).normalise()).fit_transform(graphs)
     out.mkdir(parents=True, exist_ok=True)
-    figure, axes = plt.subplots(figsize=(5, 4.2), layout="constrained")
-    axes.scatter(*points.T, c=y, cmap="coolwarm", s=18)
-    axes.set(title="two components of graphs", xlabel="first", ylabel="second")
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+    draw_map(axes[0], graphs, y, classes)
+    draw_weights(axes[1], found[0], classes)
     figure.savefig(out / "graphs.png", dpi=120)
     print(f"picture: {out / 'graphs.png'}")
 

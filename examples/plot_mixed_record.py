@@ -25,7 +25,7 @@ def machines(n=120, seed=0):
     tells = rng.random((n, 4)) < 0.25 + 0.5 * wear[:, None]  # what each word of a log line tells
     table = pd.DataFrame({
         "log": [" ".join(rng.choice(WORDS[bool(t)]) for t in row) for row in tells],
-        "current": [np.sin(np.arange(rng.integers(15, 25)) * (0.5 + 0.4 * w)) + 0.4 * rng.standard_normal() for w in wear],
+        "current": [np.sin(np.arange(rng.integers(15, 25)) * (0.5 + 0.4 * w + 0.15 * rng.standard_normal())) for w in wear],
         "maker": np.where(rng.random(n) < 0.2 + 0.6 * wear, "Acme", "Bolt"),
         "age": 10 * wear + 4 * rng.standard_normal(n),
         "load": rng.random(n),
@@ -50,7 +50,7 @@ def main(out=Path("out")):
 
     _, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
     ax.bar(list(scores), [s.mean() for s in scores.values()], yerr=[s.std() for s in scores.values()], color="0.7")
-    ax.set(ylim=(0.4, 1.0), ylabel="accuracy, five folds", title="is the machine worn?")
+    ax.set(ylim=(0.4, 1.0), ylabel="accuracy, mean and spread of five folds", title="is the machine worn?")
     out.mkdir(parents=True, exist_ok=True)
     ax.figure.savefig(out / "mixed_record.png", dpi=120)
     print(f"picture: {out / 'mixed_record.png'}")

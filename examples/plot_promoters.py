@@ -28,7 +28,7 @@ def main(out=Path("out")):
         scores = cross_val_score(SVC(C=10, kernel=kernel), X, y, cv=folds)
         print(f"{name}: accuracy {scores.mean():.3f} over ten folds")
     found = top_features(SVC(C=10, kernel=kernels["substrings of length 4"]).fit(X, y), 16)["1"]
-    words, weights = zip(*found[::-1], strict=True)
+    words, weights = zip(*sorted(found, key=lambda pair: pair[1]), strict=True)
 
     letters = np.array([list(x) for x, kind in zip(X, y, strict=True) if kind == 1])
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", width_ratios=[2, 1])
@@ -36,11 +36,13 @@ def main(out=Path("out")):
         axes[0].plot(
             np.arange(57) - 50, (letters == letter).mean(axis=0), color=COLOURS[c], label=letter, linewidth=1.2
         )
-    axes[0].set(xlabel="place", ylabel="share among promoters", title="letters at their places")
+    axes[0].set(
+        xlabel="letters from the start of the gene", ylabel="share among promoters", title="letters at their places"
+    )
     axes[0].legend(frameon=False, ncols=4, fontsize="small")
     axes[1].barh(range(len(words)), weights, color=[COLOURS[0] if w > 0 else COLOURS[1] for w in weights])
     axes[1].set_yticks(range(len(words)), words, family="monospace", fontsize="small")
-    axes[1].set(xlabel="weight", title="substrings that speak for a promoter")
+    axes[1].set(xlabel="weight", title="words for and against")
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
     out.mkdir(parents=True, exist_ok=True)

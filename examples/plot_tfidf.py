@@ -35,15 +35,16 @@ def main(out=Path("out")):
         "TF-IDF": TfIdf(),
         "TF-IDF as log(N/(1 + df))": TfIdf(smooth=False),
     }
-    figure, axes = plt.subplots(1, 4, figsize=(12, 3.4), layout="constrained")
+    figure, axes = plt.subplots(1, 4, figsize=(12, 3.9), layout="compressed", sharey=True)
     for ax, (name, kernel) in zip(axes, kernels.items(), strict=True):
         K = kernel(TEXTS)
         print(f"{name}: within less between subjects {contrast(K):+.3f}")
         image = ax.imshow(K, vmin=0, vmax=1, cmap="Greys")
         ax.set_title(f"{name}\ncontrast {contrast(K):+.2f}", fontsize="medium")
-        ax.set_xticks(range(6), ["nut"] * 3 + ["machine"] * 3, rotation=60, fontsize="small")
-        ax.set_yticks([])
-    figure.colorbar(image, ax=axes, shrink=0.8)
+        ax.set_xticks(range(6), range(1, 7))
+        ax.set_xlabel("document")
+    axes[0].set_yticks(range(6), [f"{subject} {i}" for i, subject in enumerate(["nut"] * 3 + ["machine"] * 3, 1)])
+    figure.colorbar(image, ax=axes, shrink=0.8, label="similarity")
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "tfidf.png", dpi=120)
     print(f"picture: {out / 'tfidf.png'}")

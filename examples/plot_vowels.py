@@ -14,7 +14,7 @@ import numpy as np
 from mercer import SVC, KernelPCA
 from mercer.kernels import Fisher, HiddenMarkov
 
-KERNEL = Fisher(HiddenMarkov(5, ridge=0.05, max_iter=20), "diagonal").normalise()
+KERNEL = Fisher(HiddenMarkov(3), "diagonal").normalise()
 
 
 def made(n_speakers=4, each=40, seed=0):
@@ -42,15 +42,18 @@ def main(out=Path("out")):
     home = os.environ.get("MERCER_DATA")
     X, y, T, t = recorded(home) if home else made()
     model = SVC(C=10, kernel=KERNEL).fit(X, y)
-    print(f"{len(X)} sequences to learn from, {len(T)} to test: accuracy {model.score(T, t):.3f}")
+    accuracy = model.score(T, t)
+    print(f"{len(X)} sequences to learn from, {len(T)} to test: accuracy {accuracy:.3f}")
 
-    plane = KernelPCA(2, kernel=model.kernel_).fit(X)
-    Z = plane.transform(T)
-    fig, ax = plt.subplots(figsize=(5, 4), layout="constrained")
-    ax.scatter(*Z.T, c=t, cmap="tab10", s=14)
-    ax.set_title("test sequences, by speaker")
-    ax.set_xlabel("first component")
-    ax.set_ylabel("second component")
+    Z = KernelPCA(2, kernel=model.kernel_).fit(X).transform(T)
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    for i, speaker in enumerate(np.unique(y)):
+        for x in [x for x, who in zip(X, y, strict=True) if who == speaker][:3]:
+            left.plot(x[:, 0], color=f"C{i}", lw=0.8)
+        right.scatter(*Z[t == speaker].T, color=f"C{i}", s=12, label=str(speaker))
+    left.set(title="three utterances of each speaker", xlabel="step", ylabel="first coefficient")
+    right.set(title=f"test utterances, {accuracy:.1%} told right", xlabel="first component", ylabel="second component")
+    right.legend(title="speaker", bbox_to_anchor=(1.01, 1.0), loc="upper left", frameon=False)
     out.mkdir(parents=True, exist_ok=True)
     fig.savefig(out / "vowels.png", dpi=120)
     print(f"picture: {out / 'vowels.png'}")

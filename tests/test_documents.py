@@ -132,6 +132,58 @@ def test_bad_settings_are_refused_at_once():
         mk.BagOfWords(stop_words="klingon")
 
 
+def test_a_list_of_stop_words_is_copied():
+    stop = ["the"]
+    kernel = mk.BagOfWords(stop_words=stop)
+    stop.append("cat")
+    assert kernel.stop_words == ["the"]
+    close(kernel(["the cat"]), [[1.0]], 0.0)
+
+
+def test_learned_constants_come_together():
+    with pytest.raises(ValueError, match="learned together by resolve"):
+        mk.TfIdf(n_documents=3.0)
+    k = mk.TfIdf().resolve(THREE)
+    with pytest.raises(ValueError, match="as many frequencies"):
+        k.replace(frequencies=None)
+    with pytest.raises(ValueError, match="as many frequencies"):
+        k.replace(n_documents=2.0)
+    assert mk.TfIdf().resolve(THREE, sample_weight=[0.1, 0.2, 0.7]).n_documents == pytest.approx(1.0)
+
+
+# ---------------------------------------------------------------------------------------------- counted once
+def test_documents_are_taken_apart_once_for_a_gram(monkeypatch):
+    count, seen = mk.TfIdf._counted, []
+    monkeypatch.setattr(mk.TfIdf, "_counted", lambda self, objects: seen.append(list(objects)) or count(self, objects))
+    K = mk.TfIdf()(TEXTS)
+    assert seen == [TEXTS]
+    k = mk.TfIdf().resolve(TEXTS)
+    for _ in range(2):
+        close(k(TEXTS), K, 0.0)
+    assert seen == [TEXTS] * 3  # what is kept, is kept for the first use
+
+
+def test_what_was_counted_is_not_taken_for_other_documents():
+    k = mk.TfIdf().resolve(THREE)
+    close(k(THREE[::-1]), mk.TfIdf()(THREE)[::-1, ::-1], 1e-15)
+    k = mk.TfIdf(lowercase=False).resolve(["A b", "a b", "c"])
+    other = k.replace(lowercase=True)
+    k = mk.TfIdf(lowercase=False).resolve(texts := ["A b", "a b", "c"])
+    assert abs(other(texts)[0, 1] - 1.0) < 1e-15
+    tokens = [["a", "b"], ["a", "c"], ["d"]]
+    k = mk.TfIdf().resolve(tokens)
+    tokens[0][0] = "z"  # a list may change after it was counted
+    assert k(tokens)[0, 1] == 0.0
+
+
+def test_the_plan_counts_the_words_that_are_there():
+    rng = np.random.default_rng(0)
+    few = mk.BagOfWords().gram([" ".join(map(str, rng.integers(0, 10**6, 5))) for _ in range(300)])
+    long = mk.BagOfWords().gram([" ".join(map(str, rng.integers(0, 20, 300))) for _ in range(300)])
+    assert few.plan.width > 1000 > long.plan.width
+    assert few.plan.seconds < long.plan.seconds
+
+
 def test_counts_of_one_document():
     assert mk.BagOfWords().counts("To be, to see") == {"to": 2.0, "be": 1.0, "see": 1.0}
 

@@ -2,22 +2,25 @@
 
 import itertools
 import math
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
-from scipy.special import softmax
-from sklearn.feature_extraction.text import TfidfTransformer
+from scipy.special import digamma, softmax
+from sklearn.decomposition import FactorAnalysis
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KernelDensity
 
 from cases import close
-from mercer import SVC, KernelRidge
-from mercer.errors import KernelOutputError, NanError
+from mercer import SVC, KernelRidge, kernels
+from mercer.errors import ConvergenceWarning, KernelOutputError, MemoryBudgetError, NanError
+from mercer.gram import plan
 from mercer.kernels import (
     RBF,
     ComponentModel,
@@ -36,7 +39,9 @@ from mercer.kernels import (
     SharedPath,
     Spectrum,
     UserModel,
+    fisher,
     hmm,
+    models,
 )
 from mercer.kernels.generative import factor_analysis
 
@@ -100,10 +105,10 @@ def test_em_finds_what_scikit_learn_finds(kind):
 @pytest.mark.parametrize(
     "kernel",
     [
-        MixtureKernel(MixtureModel(2, max_iter=10)),
+        MixtureKernel(MixtureModel(2, tol=1e-3)),
         LatentGaussian(1),
         Fisher(NormalModel(theta="both")),
-        Fisher(MixtureModel(2, "diag", max_iter=10), "diagonal"),
+        Fisher(MixtureModel(2, "diag", tol=1e-3), "diagonal"),
         DensityProduct(),
     ],
     ids=repr,
@@ -118,7 +123,7 @@ def test_weights_mean_repetition(kernel):
 
 def test_weights_mean_repetition_of_sequences():
     words, times = ["abba", "aab", "babb", "b", "aaab"], np.array([1, 3, 1, 2, 1])
-    for model in (HiddenMarkov(2, "discrete", max_iter=8), MarkovChain(1)):
+    for model in (HiddenMarkov(2, "discrete", tol=1e-3), MarkovChain(1)):
         k = Fisher(model, "diagonal")
         weighted = k.resolve(words, sample_weight=times.astype(float))
         close(weighted(words), k.resolve(list(np.repeat(words, times)))(words), 1e-8)
@@ -150,9 +155,20 @@ def test_latent_gaussian_is_a_gaussian_of_both_rows():
 def test_factor_analysis_returns_the_model_of_an_exact_covariance():
     rng = np.random.default_rng(1)
     A, P = rng.standard_normal((6, 2)), 0.3 + rng.random(6)
-    found = factor_analysis(A @ A.T + np.diag(P), 2, n_iter=20_000, tol=1e-13)
-    close(found["loadings"] @ found["loadings"].T, A @ A.T, 1e-5)
-    close(found["noise"], P, 1e-5)
+    loadings, noise = factor_analysis(A @ A.T + np.diag(P), 2)
+    close(loadings @ loadings.T, A @ A.T, 1e-5)
+    close(noise, P, 1e-5)
+
+
+def test_factor_analysis_is_as_likely_as_that_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 8)) + 0.5 * (
+        1 + rng.random(8)
+    ) * rng.standard_normal((300, 8))
+    theirs = FactorAnalysis(3, tol=1e-8, max_iter=5000, svd_method="lapack").fit(rows)
+    ours = LatentGaussian(3).resolve(rows)
+    both = np.asarray(ours.loadings) @ np.asarray(ours.loadings).T + np.diag(ours.noise)
+    close(both, theirs.get_covariance(), 1e-4)
 
 
 def log_given(X, Z):
@@ -377,20 +393,78 @@ def test_mixtures_by_draws_agree_within_their_error(rho):
     assert ProbabilityProduct("mixture", 2).error(rows).max() == 0.0
 
 
-def test_hidden_markov_models_by_enumeration(monkeypatch):
-    p, q = hidden(1, 2), hidden(2, 3)
-    sequences = np.array(["".join(w) for w in itertools.product("abc", repeat=4)], dtype=object)
-    expected = (np.exp(p.log_density(sequences)) * np.exp(q.log_density(sequences))).sum()
-    k = ProbabilityProduct("hmm", 1.0, length=4)
-    assert rows_of(k, p, q)[0, 1] == pytest.approx(expected, rel=1e-12)
-    whole = rows_of(k.replace(length=500, unit=True), p, q)
+def all_words(length, symbols="abc"):
+    return np.array(["".join(w) for w in itertools.product(symbols, repeat=length)], dtype=object)
+
+
+@pytest.mark.parametrize(("rho", "length"), [(1, 4), (2, 4), (3, 2)])
+def test_hidden_markov_models_by_enumeration(rho, length):
+    models, words = [hidden(1, 2), hidden(2, 3)], all_words(length)
+    p = np.exp([m.log_density(words) for m in models]) ** rho
+    close(
+        rows_of(ProbabilityProduct("hmm", rho, length=length), *models) / (p @ p.T).max(),
+        p @ p.T / (p @ p.T).max(),
+        1e-12,
+    )
+
+
+def test_long_chains_are_cut_and_stay_finite(monkeypatch):
+    k = ProbabilityProduct("hmm", 2, length=500, unit=True)
+    models = hidden(1, 2), hidden(2, 3)
+    whole = rows_of(k, *models)
     assert 0 < whole[0, 1] < 1
-    monkeypatch.setattr(hmm, "_CALL", 90)
-    close(rows_of(k.replace(length=500, unit=True), p, q), whole, 1e-12)
+    monkeypatch.setattr(hmm, "_CALL", 900)
+    close(rows_of(k, *models), whole, 1e-12)
+
+
+def test_chains_without_a_common_sequence():
+    a, b = (HiddenMarkov(1, "discrete", [1.0], [[1.0]], table=[[1.0]], symbols=(s,)) for s in "ab")
+    close(rows_of(ProbabilityProduct("hmm", 1.0, length=3), a, b), np.eye(2), 0.0)
+    narrow = HiddenMarkov(1, "gaussian", [1.0], [[1.0]], [[0.0]], [[1e-30]])
+    far = HiddenMarkov(1, "gaussian", [1.0], [[1.0]], [[9.0]], [[1e-30]])
+    close(rows_of(ProbabilityProduct("hmm", 1.0, length=50, unit=True), narrow, far), np.eye(2), 1e-12)
+    with pytest.raises(ValueError, match="models of symbols and models of numbers"):
+        rows_of(ProbabilityProduct("hmm", 1.0), a, narrow)
+
+
+def grid_overlap(models, rho):
+    """Integrals of p^rho q^rho over pairs of numbers, by a grid: p(s, t) = sum of p(i) p(s|i) p(j|i) p(t|j)."""
+    t = np.linspace(-9, 9, 301)
+    p = []
+    for m in models:
+        D = stats.norm(m.means[:, 0], np.sqrt(m.variances[:, 0])).pdf(t[:, None])
+        p.append((D * m.start @ m.moves @ D.T).ravel() ** rho)
+    return np.array(p) @ np.array(p).T * (t[1] - t[0]) ** 2
+
+
+@pytest.mark.parametrize("rho", [1, 2])
+def test_chains_of_numbers_by_integration(rho):
+    models = [gaussian_hidden(1, 2, 1), gaussian_hidden(2, 3, 1)]
+    close(rows_of(ProbabilityProduct("hmm", rho, length=2), *models), grid_overlap(models, rho), 1e-9)
     a, b = gaussian_hidden(1), gaussian_hidden(2)
     mixtures = [(m.start, m.means, m.variances) for m in (a, b)]
-    one = rows_of(ProbabilityProduct("hmm", 1.0, length=1), a, b)
-    close(one, rows_of(ProbabilityProduct("mixture", 1), *mixtures), 1e-13)
+    one = rows_of(ProbabilityProduct("hmm", rho, length=1), a, b)
+    close(one, rows_of(ProbabilityProduct("mixture", rho), *mixtures), 1e-13)
+
+
+@pytest.mark.parametrize("rho", [0.5, 1.5])
+@pytest.mark.parametrize("kind", ["discrete", "gaussian"])
+def test_hidden_markov_models_by_draws_agree_within_their_error(kind, rho):
+    if kind == "discrete":
+        models, words = [hidden(1, 2), hidden(2, 3)], all_words(3)
+        p = np.exp([m.log_density(words) for m in models]) ** rho
+        expected, length = p @ p.T, 3
+    else:
+        models, length = [gaussian_hidden(1, 2, 1), gaussian_hidden(2, 3, 1)], 2
+        expected = grid_overlap(models, rho)
+    k = ProbabilityProduct("hmm", rho, length=length, n_samples=20_000).resolve(models)
+    assert repr(k).endswith("draws=Draws(20000))")
+    error = k.error(models)
+    assert (error < 0.03 * expected).all()
+    assert (np.abs(k(models) - expected) < 4 * error).all()
+    close(k.replace(unit=True)(models), k.normalise()(models), 1e-12)
+    assert np.linalg.eigvalsh(k.replace(n_samples=3, draws=None)([*models, models[0]])).min() > -1e-12
+    assert ProbabilityProduct("hmm", 2, length=2).error(models).max() == 0.0
 
 
 # ---------------------------------------------------------------------------------------------- G6
@@ -474,6 +548,22 @@ def test_scores_are_gradients_of_the_log_density():
     for at, theta, rows in cases:
         expected = differences(lambda t, at=at, rows=rows: at(t).log_density(rows), theta)
         close(at(theta).scores(rows), expected, 1e-6, repr(at(theta)))
+        assert at(theta).n_scores == expected.shape[1]
+
+
+def test_scores_in_a_part_of_the_parameters():
+    cases = [(TWO, "means", [*range(2, 5), *range(11, 14)]), (DIAGONAL, "means", [*range(2, 5), *range(8, 11)])]
+    words = np.array(["abc", "cab"], dtype=object)
+    for model, theta, kept in cases:
+        part = MixtureModel(2, model.covariance_type, *model._parameters, theta=theta)
+        close(part.scores(X), model.scores(X)[:, kept], 1e-15)
+        assert part.n_scores == len(kept)
+    whole, part = hidden(1), hidden(1)._with(theta="emissions")
+    close(part.scores(words), whole.scores(words)[:, 6:], 1e-15)
+    assert part.n_scores == whole.n_scores - 6
+    assert NormalModel(MEAN, COVARIANCE).n_scores == NormalModel(MEAN, COVARIANCE).scores(X).shape[1]
+    chain = MarkovChain(2, "uniform", "abc").fit(words)
+    assert chain.n_scores == chain.scores(words).shape[1] == 27
 
 
 def test_exact_information_is_the_mean_of_squared_scores():
@@ -495,6 +585,14 @@ def by_log_precision(rows, theta):
     return stats.norm(theta[0] * math.exp(theta[1]), math.exp(theta[1])).logpdf(rows[:, 0])
 
 
+def two_values(rows, theta):
+    return np.zeros((len(rows), 2))
+
+
+def two_values_of(rows):
+    return np.zeros((len(rows), 2))
+
+
 @pytest.mark.parametrize("information", ["empirical", "exact"])
 def test_other_parameters_of_the_same_densities(information):
     """theta = (m, s) and (m / s, log s): the kernel is the same with the information, and another without."""
@@ -511,15 +609,72 @@ def test_other_parameters_of_the_same_densities(information):
         close(Fisher(a)(X), Fisher(one)(X[:, :1]), 1e-6)
 
 
+def closed_scores(m, s):
+    z = (X[:, 0] - m) / s
+    return np.column_stack([z / s, (z * z - 1) / s])
+
+
+def test_scores_by_differences():
+    close(UserModel(by_deviation, [0.4, 1.3]).scores(X), closed_scores(0.4, 1.3), 1e-8)
+    asked = []
+    UserModel(lambda rows, t: asked.append(t[0]) or np.zeros(len(rows)), [1e6], step=1e-7).scores(X)
+    assert max(asked) - min(asked) == pytest.approx(0.2, rel=1e-6)  # steps are relative to theta
+    gamma = UserModel(lambda rows, t: stats.gamma(t[0], scale=1 / t[1]).logpdf(np.abs(rows[:, 0])), [2.0, 0.5])
+    x = np.abs(X[:, 0])
+    close(gamma.scores(X), np.column_stack([np.log(0.5 * x) - digamma(2.0), 4.0 - x]), 1e-8)
+
+
 def test_scores_by_torch():
     torch = pytest.importorskip("torch")
 
     def log_density(rows, theta):
         z = (rows[:, 0] - theta[0]) / theta[1]
-        return -0.5 * z * z - torch.log(theta[1])
+        return -0.5 * z * z - torch.log(theta[1]) - 0.5 * math.log(2 * math.pi)
 
-    a = UserModel(log_density, [0.4, 1.3], gradient="torch")
-    close(a.scores(X), UserModel(by_deviation, [0.4, 1.3]).scores(X), 1e-7)
+    model = UserModel(log_density, [0.4, 1.3], gradient="torch")
+    close(model.scores(X), closed_scores(0.4, 1.3), 1e-12)
+    close(DensityProduct(model)(X), DensityProduct(NormalModel([0.4], [[1.69]]))(X[:, :1]), 1e-12)
+    close(Fisher(model, "empirical")(X), Fisher(UserModel(by_deviation, [0.4, 1.3]), "empirical")(X), 1e-6)
+    uniform = UserModel(lambda r, t: torch.log((r[:, 0] < t[0]) / t[0]), [1.0], gradient="torch")
+    close(uniform.scores(X)[:, 0], np.where(X[:, 0] < 1.0, -1.0, 0.0), 1e-12)
+    broken = UserModel(lambda r, t: torch.sqrt(t[0] * 0) + r[:, 0], [1.0], gradient="torch")
+    with pytest.raises(KernelOutputError, match="row 0 has no gradient"):
+        broken.scores(X)
+
+
+def test_torch_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match="needs torch; pip install"):
+        UserModel(by_deviation, [0.4, 1.3], gradient="torch").scores(X)
+
+
+def test_a_density_of_zero_has_no_score():
+    def up_to(rows, theta):
+        with np.errstate(divide="ignore"):
+            return np.log((rows[:, 0] < theta[0]) / theta[0])
+
+    model, inside = UserModel(up_to, [1.0]), X[:, 0] < 1.0
+    assert 0 < inside.sum() < len(X)
+    close(model.scores(X)[:, 0], np.where(inside, -1.0, 0.0), 1e-8)
+    close(DensityProduct(model)(X), np.outer(inside, inside), 0.0)
+    close(Fisher(model, "empirical")(X), np.outer(inside, inside) * len(X) / inside.sum(), 1e-8)
+    edge = np.array([[0.5], [1.0 - 1e-9]])
+    with pytest.raises(KernelOutputError, match="row 1 has density 0 within step"):
+        model.scores(edge)
+    for kernel in (MixtureKernel(ComponentModel([0.5, 0.5], both_up_to)), LatentMonteCarlo(never, 1, 5)):
+        K = kernel(X)
+        assert np.isfinite(K).all()
+        close(K[~inside], np.zeros((len(X) - inside.sum(), len(X))), 0.0)
+    unit = MixtureKernel(ComponentModel([0.5, 0.5], both_up_to), unit=True)(X)
+    close(unit, np.outer(inside, inside), 1e-15)
+
+
+def both_up_to(rows):
+    return np.where((rows[:, 0] < 1.0)[:, None], np.log([1.0, 2.0]), -np.inf)
+
+
+def never(rows, Z):
+    return np.where((rows[:, 0] < 1.0)[:, None], -0.5 * Z[:, 0] ** 2, -np.inf)
 
 
 def test_singular_information_is_inverted_on_its_range():
@@ -540,6 +695,13 @@ def test_markov_chain_of_uniform_moves_is_the_spectrum_kernel(rows, order):
     close(Fisher(model, "identity")(rows), 9 * Spectrum(order + 1)(rows), 1e-12)
 
 
+def test_symbols_outside_the_alphabet_break_a_sequence():
+    model = MarkovChain(1, "uniform", "ab").fit(np.array(["ab"], dtype=object))
+    words = np.array(["abzba", "zz", ""], dtype=object)
+    close(model.scores(words), [[0.0, 2.0, 2.0, 0.0], [0.0] * 4, [0.0] * 4], 0.0)  # aa, ab, ba, bb
+    close(model.log_density(words), [2 * math.log(0.5), 0.0, 0.0], 1e-15)
+
+
 def test_markov_chain_is_fitted_by_counts():
     model = MarkovChain(1, smoothing=0.5).fit(np.array(["aab", "ba"], dtype=object))
     assert model.symbols == ("a", "b")
@@ -548,27 +710,44 @@ def test_markov_chain_is_fitted_by_counts():
 
 
 def test_bursty_words_weigh_like_tf_idf():
-    """Scores of the Dirichlet compound multinomial fall with the number of documents, and grow ever slower with counts."""
+    """Elkan (2005): for a rare word the score of c occurrences, against none, is 1 / alpha + log c, in the limit of a small
+    alpha: exactly 1 / alpha + 1 + 1/2 + ... + 1/(c - 1)."""
+    counts = np.array([1.0, 2.0, 3.0, 10.0, 100.0])
+    harmonic = np.array([np.sum(1 / np.arange(1, c)) for c in counts])
+    assert np.abs(harmonic - np.log(counts)).max() < np.euler_gamma
+    for alpha in (1e-2, 1e-3, 1e-4):
+        G = DirichletMultinomial([alpha, alpha]).scores(np.column_stack([counts, np.zeros(5)]))
+        # the expansion of digamma at 0 and at c ends with alpha times pi^2 / 6 + 1 / c^2 + 1 / (c + 1)^2 ...
+        assert np.abs(G[:, 0] - G[:, 1] - 1 / alpha - harmonic).max() < alpha * np.pi**2 / 3
+
+
+def test_bursty_words_are_weighed_by_their_documents():
+    """A fitted alpha of a rare word is in proportion to the number of documents that have it: 1 / alpha is an idf."""
     rng = np.random.default_rng(0)
-    shares = rng.dirichlet(np.geomspace(0.5, 0.005, 60), size=300)
-    counts = np.array([rng.multinomial(80, p) for p in shares]).astype(float)
-    model = DirichletMultinomial().fit(counts)
-    idf = np.log(len(counts) / (counts > 0).sum(axis=0))
-    assert np.abs(model.scores(np.zeros((1, 60)))).max() == 0.0
-    alone = [model.scores(c * np.eye(60)) for c in (0.0, 1.0, 2.0, 3.0)]
-    of_word = np.array([G.diagonal() - np.roll(G, -1, axis=1).diagonal() for G in alone])  # against an unseen word
-    steps = np.diff(of_word, axis=0)
-    assert (np.diff(steps, axis=0) < 0).all()
-    assert stats.spearmanr(steps[0], idf)[0] > 0.95
-    tf_idf = TfidfTransformer(sublinear_tf=True, norm=None, smooth_idf=False).fit_transform(counts).toarray()
+    counts = np.array([rng.multinomial(40, rng.dirichlet(np.geomspace(0.05, 0.003, 40))) for _ in range(400)]).astype(
+        float
+    )
+    counts = counts[:, (counts > 0).sum(axis=0) > 0]
+    alpha = DirichletMultinomial(floor=1e-8, tol=1e-10, max_iter=5000).fit(counts).alpha
+    documents, n, total = (counts > 0).sum(axis=0), counts.sum(axis=1), alpha.sum()
+    ratio = alpha * np.sum(digamma(n + total) - digamma(total)) / documents
+    # at the most likely alpha the sum of alpha (1 / alpha + 1 + ... + 1 / (c - 1)) over the documents, and no more
+    assert (ratio > 1 - 1e-3).all()
+    assert (ratio < 1 + 1.05 * alpha * np.sum(1 / np.arange(1, 40))).all()
 
-    def cosines(A):
-        A = A / np.linalg.norm(A, axis=1, keepdims=True)
-        return (A @ A.T)[np.triu_indices(len(A), 1)]
 
-    with_dcm = Fisher(DirichletMultinomial(), "diagonal").normalise()(counts)[np.triu_indices(300, 1)]
-    raw = np.corrcoef(cosines(counts), cosines(tf_idf))[0, 1]
-    assert np.corrcoef(with_dcm, cosines(tf_idf))[0, 1] > raw
+def test_the_kernel_of_bursty_words_counts_shared_words_by_their_weight():
+    """As all alpha = e a go to 0, e g_w goes to [w occurs] / a_w - 1 / sum(a)."""
+    rng = np.random.default_rng(0)
+    a, counts = rng.random(8) + 0.1, rng.poisson(0.7, (6, 8)).astype(float)
+    counts[:, 0] += 1
+    limit = (counts > 0) / a - 1 / a.sum()
+    errors = [
+        np.abs(e * e * Fisher(DirichletMultinomial(e * a), "identity")(counts) - limit @ limit.T).max()
+        for e in (1e-3, 1e-6)
+    ]
+    assert errors[0] < 0.2
+    assert errors[1] < 2e-3 * errors[0]
 
 
 def test_dirichlet_multinomial_recovers_its_parameters():
@@ -578,6 +757,12 @@ def test_dirichlet_multinomial_recovers_its_parameters():
     close(DirichletMultinomial(max_iter=2000).fit(counts).alpha / alpha, np.ones(4), 0.1)
 
 
+def test_symbols_that_a_fit_does_not_see_may_be_given():
+    model = HiddenMarkov(1, "discrete", symbols="abc", smoothing=1.0).fit(np.array(["aab"], dtype=object))
+    close(model.table, [[3 / 6, 2 / 6, 1 / 6]], 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:the fit of HiddenMarkov ended at max_iter")
 def test_baum_welch_climbs_and_recovers_a_model():
     true = HiddenMarkov(2, "gaussian", [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], [[-2.0], [2.0]], [[0.5], [1.0]])
     rng = np.random.default_rng(0)
@@ -668,6 +853,12 @@ def test_a_normal_fit_with_gaps_is_the_most_likely_one():
         NormalModel().fit(np.column_stack([x, np.full(60, np.nan)]))
 
 
+def test_a_diagonal_fit_with_gaps_has_the_moments_of_what_is_seen():
+    model = MixtureModel(1, "diag", ridge=0.0, tol=1e-14).fit(GAPS)
+    close(model.means[0], np.nanmean(GAPS, axis=0), 1e-6)
+    close(model.covariances[0], np.nanvar(GAPS, axis=0), 1e-6)
+
+
 def test_machines_learn_from_rows_with_gaps():
     rng = np.random.default_rng(0)
     B = blobs(40)
@@ -689,11 +880,65 @@ def test_machines_learn_from_rows_with_gaps():
 
 # ---------------------------------------------------------------------------------------------- what users bring
 def test_resolved_kernels_keep_what_they_learned():
-    k = Fisher(MixtureModel(2, max_iter=5), "empirical").resolve(X)
+    k = Fisher(MixtureModel(2, tol=0.1), "empirical").resolve(X)
     assert k.model.fitted
     assert not k.model.means.flags.writeable
     assert k.resolve(X[:5]) == k
     close(k(X[:4], X), k(X)[:4], 1e-12)
+
+
+def sequences_of_numbers():
+    return [np.random.default_rng(i).standard_normal((5, 2)) + i % 2 for i in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rows", "who"),
+    [
+        (MixtureKernel(MixtureModel(3, max_iter=3)), X, "MixtureModel"),
+        (Fisher(NormalModel(max_iter=3)), GAPS, "NormalModel"),
+        (Fisher(HiddenMarkov(2, max_iter=3), "identity"), sequences_of_numbers(), "HiddenMarkov"),
+        (Fisher(DirichletMultinomial(max_iter=3), "identity"), np.round(np.abs(3 * X)), "DirichletMultinomial"),
+        (LatentGaussian(2, max_iter=3), X, "factor analysis of LatentGaussian"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_fits_that_end_too_early_say_so(kernel, rows, who):
+    with pytest.warns(ConvergenceWarning, match=f"{who} ended at max_iter=3.* raise"):
+        kernel.resolve(rows)
+
+
+def test_features_that_do_not_fit_into_memory_are_refused(monkeypatch):
+    monkeypatch.setattr(plan, "available_memory", lambda: 25_000_000)  # 20 MB are given away
+    for module in (fisher, models):  # nothing of that size is begun
+        monkeypatch.setattr(module, "pseudo_root", lambda F: pytest.fail("the matrix was made"))
+    wide = np.random.default_rng(0).standard_normal((70, 150))
+    model = NormalModel(np.zeros(150), np.eye(150), theta="both")  # 11475 scores a row
+    with pytest.raises(MemoryBudgetError, match=r"information matrix of 11475 parameters needs .*diagonal"):
+        Fisher(model)(wide)
+    for information in ("diagonal", "empirical"):
+        with pytest.raises(MemoryBudgetError, match="11475 features of each of 80 rows"):
+            Fisher(model, information)(np.vstack([wide, wide[:10]]))
+    with pytest.raises(MemoryBudgetError, match="information matrix of 11475"):
+        Fisher(model, "empirical")(wide[:5])
+    assert Fisher(model, "diagonal")(wide[:5]).shape == (5, 5)
+    with pytest.raises(MemoryBudgetError, match="LatentMonteCarlo: 90000 features of each of 12 rows"):
+        LatentMonteCarlo(log_given, 2, 90_000)(X)
+    with pytest.raises(MemoryBudgetError, match="a dense form of 4000 sparse rows with 1000 columns"):
+        Fisher(MultinomialModel())(sp.random_array((4000, 1000), density=1e-3, random_state=0, format="csr"))
+
+
+def test_models_are_printed_as_they_are_typed():
+    models = [
+        MixtureModel(2, "diag", tol=0.1, max_iter=7, random_state=3),
+        NormalModel([0.5, 1.0], [[2.0, 0.0], [0.0, 1.0]]),
+        MarkovChain(2, "uniform", "ab"),
+        HiddenMarkov(2, "discrete", smoothing=0.5, tol=1e-3, random_state=9),
+    ]
+    for model in models:
+        k = Fisher(model, "diagonal")
+        assert "..." not in repr(k)
+        assert eval(repr(k), vars(kernels)) == k
+    assert repr(NormalModel(MEAN, COVARIANCE)) == "NormalModel(mean=[0.5, -0.2, 0.1], covariance=array(3, 3))"
 
 
 @pytest.mark.parametrize(
@@ -717,7 +962,7 @@ def test_resolved_kernels_keep_what_they_learned():
         (lambda: SharedPath(hidden(1))(["ab", None]), TypeError, "row 1: HiddenMarkov reads sequences"),
         (lambda: SharedPath(gaussian_hidden(1))([np.zeros((2, 3))]), ValueError, "row 0: .*the sequence has 3"),
         (lambda: ProbabilityProduct("gamma"), ValueError, "expected one of 'gaussian'"),
-        (lambda: ProbabilityProduct("hmm", 2.0), ValueError, "rho=1"),
+        (lambda: ProbabilityProduct("hmm", 7.0)([hidden(1), hidden(1, 3)]), ValueError, "row 1: rho=7 .*3 states takes 4"),
         (lambda: ProbabilityProduct("gaussian")([[1.0, 2.0, 3.0]]), TypeError, "row 0: expected a pair"),
         (lambda: ProbabilityProduct("bernoulli")([[0.5], [1.5]]), ValueError, "row 1: .*between 0 and 1"),
         (lambda: ProbabilityProduct("exponential")([[0.5], [0.0]]), ValueError, "row 1: .*above 0"),
@@ -725,9 +970,43 @@ def test_resolved_kernels_keep_what_they_learned():
         (lambda: ProbabilityProduct("poisson")([[0.5], None]), TypeError, "row 1: expected a distribution, got None"),
         (lambda: DensityProduct()(X * 1e300), NanError, "rescale"),
         (lambda: UserModel(3, [1.0]), TypeError, "needs a function"),
-        (lambda: DensityProduct(UserModel(lambda r, t: np.full(len(r), np.nan), [0.0]))(X), KernelOutputError, "NaN"),
+        (lambda: DensityProduct(UserModel(lambda r, t: np.full(len(r), np.nan), [0.0]))(X), KernelOutputError, "nan for row 0"),
+        (lambda: UserModel(by_deviation), ValueError, r"UserModel\(theta=...\) must be finite numbers, got None"),
+        (lambda: UserModel(by_deviation, ["a"]), TypeError, r"UserModel\(theta=...\) must be numbers"),
+        (lambda: UserModel(by_deviation, [1.0], "jax"), ValueError, "expected one of .'differences', 'torch'"),
+        (lambda: UserModel(by_deviation, [1.0], rows_kind="x"), ValueError, "expected one of .'vectors', 'gaps'"),
+        (lambda: UserModel(by_deviation, [0.0, 1.0], information_matrix=[[1.0]]), ValueError, r"\(1, 1\), theta 2"),
+        (lambda: Fisher(UserModel(two_values, [0.0]), "identity")(X), KernelOutputError,
+         r"the log density two_values returned shape \(12, 2\), expected \(12,\)"),
+        (lambda: DensityProduct(UserModel(lambda r, t: "no", [0.0]))(X), KernelOutputError, "returned str, expected an array"),
+        (lambda: MixtureKernel(ComponentModel([1.0], two_values_of))(X), KernelOutputError,
+         r"log p\(x\|c\) returned shape \(12, 2\), expected \(12, 1\)"),
+        (lambda: LatentMonteCarlo(two_values, 1, 5)(X), KernelOutputError, r"log p\(x\|z\) returned shape \(12, 2\)"),
+        (lambda: MixtureModel(0), ValueError, r"MixtureModel\(n_components=0\): expected a number >= 1"),
+        (lambda: HiddenMarkov(2.5), ValueError, r"HiddenMarkov\(n_states=2.5\): expected a whole number"),
+        (lambda: HiddenMarkov(tol=-1.0), ValueError, r"HiddenMarkov\(tol=-1.0\): expected a number >= 0"),
+        (lambda: MarkovChain(-1), ValueError, r"MarkovChain\(order=-1\): expected a whole number"),
+        (lambda: MarkovChain(1, "even"), ValueError, "expected an array or 'uniform'"),
+        (lambda: Fisher(MarkovChain(1), "identity")(["ab", [["c"]]]), TypeError, "row 1: MarkovChain reads symbols such as"),
+        (lambda: Fisher(MarkovChain(9), "identity")(["abcdef"]), ValueError, "6.0e[+]07 parameters; use Spectrum"),
+        (lambda: SharedPath(HiddenMarkov(2))([np.zeros((2, 1)), None]), TypeError, "row 1: .* got None"),
+        (lambda: SharedPath(HiddenMarkov(1))([np.zeros((2, 1)), np.zeros((2, 2))]), ValueError, r"\[1, 2\] columns"),
+        (lambda: SharedPath(HiddenMarkov(2))([np.array([[1.0], [np.inf]])]), ValueError, "row 0: .*infinity"),
+        (lambda: ProbabilityProduct("hmm")([hidden(1), HiddenMarkov(2)]), TypeError, "row 1: expected a fitted HiddenMarkov"),
+        (lambda: ProbabilityProduct("mixture", 1)([3.0]), TypeError, "row 0: .*score_samples, got float"),
+        (lambda: ProbabilityProduct("poisson")([[0.5]], [[1.0, 2.0]]), ValueError, "same number in all rows"),
+        (lambda: Fisher(MultinomialModel([0.5, 0.5]))([[1.0, 0.0], [1.0, -2.0]]), ValueError, "row 1 has the entry -2"),
+        (lambda: ProbabilityProduct("mixture", 1)(
+            [([1.0], [[0.0]], [[1.0]]), ([1.0], [[0.0, 0.0]], [[1.0, 1.0]])]), ValueError, "1 and 2 columns"),
+        (lambda: HiddenMarkov(1, "gaussian", [1.0], [[1.0]], [[0.0]], [[0.0]]), ValueError, "variances=.... must be > 0"),
+        (lambda: HiddenMarkov(2, "gaussian", [0.5, 0.5], [[1.0]], [[0.0]], [[1.0]]), ValueError, "do not fit 2 states"),
+        (lambda: HiddenMarkov(1, "discrete", [1.0], [[1.0]], table=[[0.5, 0.5]], symbols="a"), ValueError, "with 1 symbols"),
+        (lambda: HiddenMarkov(1, "discrete", [1.0], [[1.0]]), ValueError, "needs all of start, moves, table"),
+        (lambda: MixtureModel(1, "diag", [1.0], [[0.0]], [[-1.0]]), ValueError, "positive definite"),
+        (lambda: Fisher(NormalModel), TypeError, "got the class NormalModel; write NormalModel"),
+        (lambda: MixtureKernel(GaussianMixture(2)), ValueError, "is not fitted; fit it, or use MixtureModel"),
     ],
-    ids=range(27),
+    ids=range(58),
 )  # fmt: skip
 def test_mistakes_are_named(build, error, message):
     with pytest.raises(error, match=message):

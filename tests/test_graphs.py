@@ -6,6 +6,7 @@ from collections import Counter
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.model_selection import GridSearchCV
 
 from cases import close
-from mercer import SVC, KernelRidge
+from mercer import SVC, KernelRidge, top_features
 from mercer.kernels import (
     RBF,
     EdgeHistogram,
@@ -29,7 +30,7 @@ from mercer.kernels import (
     WLOptimalAssignment,
     read_graphs,
 )
-from mercer.kernels.graphs import _cubes
+from mercer.kernels.graph_features import _cubes
 
 SEEDS = st.integers(0, 10_000)
 LABELLED = [
@@ -45,11 +46,11 @@ ALL = [*LABELLED, Graphlet(3), Graphlet(4)]
 
 
 def random_graph(rng, n=None, edge_labels=False):
-    """A networkx graph with labels of mixed types."""
+    """A networkx graph with labels of mixed types, and loops."""
     n = int(rng.integers(0, 7)) if n is None else n
     g = nx.Graph()
     g.add_nodes_from((i, {"label": ["C", 1, (2, "x")][rng.integers(3)]}) for i in range(n))
-    pairs = [p for p in itertools.combinations(range(n), 2) if rng.random() < 0.4]
+    pairs = [p for p in itertools.combinations_with_replacement(range(n), 2) if rng.random() < 0.4]
     g.add_edges_from((u, v, {"label": "ab"[rng.integers(2)]} if edge_labels else {}) for u, v in pairs)
     return g
 
@@ -112,6 +113,16 @@ def test_weisfeiler_lehman(edge_labels, seed):
         close(WeisfeilerLehman(h)(graphs), products(counts), 0.0)
 
 
+def test_refined_labels_tell_graphs_apart_but_not_all():
+    """Two triangles and a ring of six look alike to the end; with a tail they do not."""
+    ring, triangles = nx.cycle_graph(6), nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))
+    close(WeisfeilerLehman(6).squared_distance([ring], [triangles]), [[0.0]], 0.0)
+    for g in (ring, triangles):
+        g.add_edge(0, 6)
+    assert WeisfeilerLehman(1).squared_distance([ring], [triangles])[0, 0] == 0.0
+    assert WeisfeilerLehman(3).squared_distance([ring], [triangles])[0, 0] > 0.0
+
+
 @given(SEEDS)
 def test_optimal_assignment_is_optimal(seed):
     graphs = several(seed)
@@ -124,7 +135,10 @@ def test_optimal_assignment_is_optimal(seed):
         )
         if worth.size:
             expected[i, j] = worth[linear_sum_assignment(worth, maximize=True)].sum()
-    close(WLOptimalAssignment(h)(graphs), expected, 0.0)
+    K = WLOptimalAssignment(h)(graphs)
+    close(K, expected, 0.0)
+    assert WLOptimalAssignment(h).validity.certified
+    assert np.linalg.eigvalsh(K).min() >= -1e-12 * K.max()
 
 
 def product_adjacency(g, h):
@@ -154,10 +168,17 @@ def test_walks_that_do_not_converge_are_refused():
     assert nearly == pytest.approx(81 / (1 - 0.0156 * 64), rel=1e-11)  # all nodes have the degree 8, and that as label
     with pytest.raises(ValueError, match="more than float64 holds"):
         RandomWalk(1e6, steps=60)(complete)
+    with pytest.raises(ValueError, match=r"8 and 8, so decay must be below 0\.0156"):
+        RandomWalk(0.017)(complete)
+    with pytest.raises(
+        ValueError, match=r"2 and 2, so decay must be below 0\.25"
+    ):  # of large graphs the largest degree
+        RandomWalk(0.3)([nx.path_graph(501)])
 
 
 def kinds(g, k):
-    found = Counter()
+    found, g = Counter(), g.copy()
+    g.remove_edges_from(list(nx.selfloop_edges(g)))
     for chosen in itertools.combinations(g, k):
         part = g.subgraph(chosen)
         found[tuple(sorted(d for _, d in part.degree))] += 1
@@ -210,6 +231,10 @@ def test_propagation():
     ]
     close(Propagation(k, steps=2)(graphs), expected, 1e-13)
     assert Propagation(RBF("median")).resolve(graphs).kernel == RBF("median").resolve(np.vstack([r[0] for r in rounds]))
+    w = np.array([0.0, 1.0, 5.0, 1.0])
+    weighted = RBF("scale").resolve(np.vstack([r[0] for r in rounds]), np.repeat(w, [3, 5, 1, 0]))
+    assert Propagation(RBF("scale")).resolve(graphs, w).kernel == weighted
+    assert Propagation(RBF("scale")).resolve(graphs).kernel != weighted
     with pytest.raises(ValueError, match='row 1: Propagation reads graphs whose nodes have "attributes"'):
         Propagation()([graphs[0], nx.path_graph(3)])
     with pytest.raises(TypeError, match="needs a kernel of vectors"):
@@ -254,8 +279,33 @@ def test_without_labels_degrees_count():
     nx.set_node_attributes(named, dict(named.degree), "label")
     for kernel in LABELLED:
         close(kernel([bare]), kernel([named]), 0.0)
+    loop = ([(0, 0), (0, 1), (1, 2)], [2, 2, 1])  # a loop makes a node its own neighbour, once
+    for kernel in LABELLED:
+        close(kernel([{"edges": loop[0]}]), kernel([loop]), 0.0)
     with pytest.raises(ValueError, match="row 1 has no labels, row 0 has; give them to all graphs or to none"):
         WeisfeilerLehman()([named, bare])
+    labelled, unlabelled = ([(0, 1)], "CO", "-"), ([(0, 1)], "CO")
+    with pytest.raises(ValueError, match="row 2 has no edge labels, row 1 has"):
+        WeisfeilerLehman()([([], "C"), labelled, unlabelled])
+
+
+@pytest.mark.parametrize("kernel", LABELLED, ids=str)
+def test_labels_are_not_compared_with_degrees(kernel):
+    bare, named, empty = {"edges": [(0, 1)]}, ([(0, 1)], [1, 1]), {"edges": []}
+    for X, Y in (([bare], [named]), ([named], [bare])):
+        with pytest.raises(ValueError, match="graphs with labels are compared with graphs without"):
+            kernel(X, Y)
+        assert kernel(X, [empty])[0, 0] == kernel([empty], X)[0, 0] == 0.0
+
+
+def test_labels_of_edges_are_not_compared_with_none():
+    bonds, bare, point = ([(0, 1)], "CO", "="), ([(0, 1)], "CO"), ([], "C")
+    for X, Y in (([bonds], [bare]), ([bare], [bonds])):
+        with pytest.raises(
+            ValueError, match="graphs with edge labels are compared with graphs without; give edge labels to"
+        ):
+            WeisfeilerLehman(1)(X, Y)
+        assert WeisfeilerLehman(1)(X, [point])[0, 0] == 1.0  # C
 
 
 def test_npz_layout(tmp_path):
@@ -268,6 +318,17 @@ def test_npz_layout(tmp_path):
         close(WeisfeilerLehman(1)(read_graphs(source)), WeisfeilerLehman(1)(expected), 0.0)
     with pytest.raises(ValueError, match="no edge_ptr among node_ptr, edges"):
         read_graphs({"node_ptr": [], "edges": []})
+    wrong = [
+        ({"node_ptr": [1, 3]}, "node_ptr must begin with 0 and never fall"),
+        ({"edge_ptr": [0, 2, 1, 3]}, "edge_ptr must begin with 0 and never fall"),
+        ({"node_ptr": [0, 3, 5]}, "node_ptr tells of 2 graphs, edge_ptr of 3"),
+        ({"edge_ptr": [0, 1, 2, 2]}, "edge_ptr ends with 2, but there are 3 edges"),
+        ({"node_labels": [1, 2]}, "node_ptr ends with 5, but there are 2 node_labels"),
+        ({"edges": np.array([[0, 1], [1, 2], [0, 2]])}, r"row 2: the edge \(0, 2\) leads to a node outside"),
+    ]
+    for change, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            read_graphs({**arrays, **change})
 
 
 @pytest.mark.parametrize("kernel", [*ALL, Propagation(Linear())], ids=str)
@@ -280,6 +341,11 @@ def test_empty_graphs_and_graphs_without_edges(kernel):
     assert (K.diagonal()[1:] >= 0).all()
     assert np.isfinite(kernel.normalise()([empty, point, points])).all()
     close(kernel([empty]), [[0.0]], 0.0)
+
+
+def test_a_graph_says_what_it_holds():
+    assert repr(Graph.read(([(0, 1)], "CO", "-"))) == "<Graph: 2 nodes, 1 edges, labels, edge labels>"
+    assert repr(Graph.read({"edges": [], "attributes": [[1.0]]})) == "<Graph: 1 nodes, 0 edges, attributes>"
 
 
 def test_types_of_labels_are_kept_apart():
@@ -319,13 +385,41 @@ def test_unseen_labels_count_in_the_norm(kernel):
         (([(0, 1)], ["C", {}]), "row 1: "),
         ({"nodes": []}, "row 1: a graph in a dict has the keys edges, labels"),
         ({"edges": [], "labels": "C", "n_nodes": 3}, "row 1: labels, attributes and n_nodes do not agree"),
-        ({"edges": [], "attributes": [[np.nan]]}, "row 1: attributes must be finite numbers"),
+        ({"edges": [], "attributes": [[1.0], [np.nan]]}, "row 1: attributes .* of node 1 hold NaN or infinity"),
+        ({"edges": [], "attributes": [[1.0], [2.0, 3.0]]}, "row 1: attributes must be numbers"),
+        ({"edges": [], "attributes": np.ones((1, 1, 1))}, r"row 1: attributes .* got shape \(1, 1, 1\)"),
+        ({"edges": [], "n_nodes": 2.5}, "row 1: n_nodes must be a whole number of nodes, got 2.5"),
+        ({"edges": [], "n_nodes": -1}, "row 1: n_nodes must be a whole number of nodes, got -1"),
+        (([0, 1], "CO"), "row 1: edges must be pairs of node numbers"),
+        (([(0.5, 1)], "CO"), "row 1: edges must be pairs of node numbers"),
+        (([(0, 1)], np.ones((2, 2))), r"row 1: expected one label .* shape \(2, 2\)"),
+        (([(0, 1)], 3), "row 1: labels must be a sequence"),
+        ((None, "CO"), "row 1: edges must be a sequence, .* got NoneType"),
+        (("ab", "CO"), "row 1: edges must be pairs of node numbers"),
     ],
 )
 def test_bad_graphs(row, message):
     for kernel in (WeisfeilerLehman(), RandomWalk()):
         with pytest.raises((TypeError, ValueError), match=message):
             kernel([([(0, 1)], "CO"), row])
+
+
+def test_missing_graphs_in_a_table_are_named():
+    table = pd.DataFrame({"graph": [nx.path_graph(3), None, nx.path_graph(2)], "age": [1.0, 2.0, 3.0]})
+    for missing in (None, np.nan):
+        table.at[1, "graph"] = missing
+        with pytest.raises(TypeError, match="row 1: expected a graph"):
+            (WeisfeilerLehman().on("graph") + RBF().on("age"))(table)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "remedy"),
+    [(ShortestPath(), "WeisfeilerLehman"), (Graphlet(3), "n_samples"), (RandomWalk(), "WeisfeilerLehman")],
+)
+def test_what_does_not_fit_into_memory_is_refused(kernel, remedy):
+    large = {"edges": [(0, 1)], "n_nodes": 10**6}
+    with pytest.raises(MemoryError, match=f"1000000 .*nodes(?s:.*){remedy}"):
+        kernel([large])
 
 
 def test_labels_of_some_nodes_only():
@@ -351,6 +445,18 @@ def test_rounds_are_chosen_by_grid_search():
     assert search.best_params_ == {"kernel__iterations": 2}  # labels alone tell nothing
     again = pickle.loads(pickle.dumps(search))
     assert again.predict(graphs).tolist() == search.predict(graphs).tolist() == y
+
+
+def test_weights_of_subtrees_make_the_decision():
+    """top_features names every feature of the machine: their weights times the counts are its decision function."""
+    graphs = [([(0, 1), (1, 2)], "CCO"), ([(0, 1)], "CO"), ([(0, 1), (1, 2)], "CNN"), ([(0, 1)], "CN")]
+    kernel = WeisfeilerLehman(1)
+    model = SVC(kernel=kernel).fit(graphs, [0, 0, 1, 1])
+    weights = dict(top_features(model, 100)[0])
+    new = ([(0, 1), (1, 2), (2, 3)], "CCNS")
+    found = sum(weights.get(name, 0.0) * count for name, count in kernel.counts(new).items())
+    assert model.decision_function([new])[0] == pytest.approx(found + float(np.ravel(model.intercept_)[0]), rel=1e-9)
+    assert {"O", "N", "C(O)", "C(N)"} <= set(weights)
 
 
 def test_features_have_readable_names():

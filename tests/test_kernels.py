@@ -429,8 +429,38 @@ def test_the_sample_of_composites_covers_all_pairs():
             assert len({tuple(r) for r in rows[:, [a, b]]}) == 49
 
 
+#: Parameters without a range: one value of each that the constructor refuses.
+REFUSED = {
+    "BagOfWords": {"analyzer": "x", "ngram_range": (3, 1), "stop_words": "klingon", "lowercase": "no", "token_pattern": "("},
+    "TfIdf": {
+        "analyzer": 3, "ngram_range": 2, "stop_words": 4, "lowercase": None, "token_pattern": 5, "smooth": "no", "cosine": "no",
+        "words": ["a"], "frequencies": [1.0], "n_documents": 2.0,
+    },
+    "Mismatch": {"alphabet": 4},
+    "GlobalAlignment": {"normalised": "no"},
+    "LocalAlignment": {"normalised": "no"},
+    "Signature": {"static": "cubic"},
+    "DensityProduct": {"model": 3},
+    "MixtureKernel": {"model": 3},
+    "SharedPath": {"model": 3},
+    "Fisher": {"model": 3, "information": "most"},
+    "ProbabilityProduct": {"family": "cauchy"},
+}  # fmt: skip
+#: Functions, structure, words that stand for a formula, and constants that `resolve` learns.
+FREE = {
+    "metric", "form", "n_categories", "function", "vjp", "kernel", "parts", "sample", "chosen", "label",
+    "unit", "whitening", "mean", "loadings", "noise", "covariance", "draws", "random_state",
+}  # fmt: skip
+
+
 def test_every_parameter_is_checked():
-    """A parameter without a range would take anything; those that are words, functions or structure are listed."""
-    free = {"metric", "form", "n_categories", "function", "vjp", "kernel", "parts", "sample", "chosen", "label"}
+    """A parameter without a range would take anything: it refuses a bad value by name, or is listed."""
     for cls in KERNELS.values():
-        assert {f.name for f in fields(cls)} - set(specs(cls)) <= free, cls
+        unchecked = {f.name for f in fields(cls)} - set(specs(cls)) - set(REFUSED.get(cls.__name__, ()))
+        assert unchecked <= FREE, cls
+
+
+@pytest.mark.parametrize(("kernel", "name"), [(k, name) for k, bad in REFUSED.items() for name in bad])
+def test_bad_parameters_are_refused(kernel, name):
+    with pytest.raises((TypeError, ValueError), match=name):
+        KERNELS[kernel](**{name: REFUSED[kernel][name]})

@@ -12,12 +12,14 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from cases import close
-from mercer import SVC, KMedoids
+from mercer import SVC, KernelRidge, KMedoids
+from mercer.errors import NotPSDError, NumericalWarning
 from mercer.kernels import (
     RBF,
     Jaccard,
     Linear,
     MeanMap,
+    OptimalAssignment,
     PowerSet,
     PyramidMatch,
     SetIntersection,
@@ -187,16 +189,59 @@ def test_mean_map_is_the_mean_of_all_pairs():
     assert MeanMap(RBF("median")).resolve(X).kernel == RBF("median").resolve(np.vstack(X))
 
 
+@pytest.mark.parametrize("kind", [MeanMap, OptimalAssignment])
+def test_vectors_weigh_as_much_as_their_bags(kind):
+    X, w = bags(np.random.default_rng(4), n=5), np.array([0.0, 1.0, 5.0, 0.0, 2.0])
+    expected = RBF("scale").resolve(np.vstack(X), np.repeat(w, [len(x) for x in X]))
+    found = kind(RBF("scale")).resolve(X, w).kernel
+    assert found == expected
+    assert found != RBF("scale").resolve(np.vstack(X))
+
+
 def test_large_bags_are_taken_in_parts(monkeypatch):
-    from mercer.kernels import sets
+    from mercer.kernels import bags as module
 
     X = bags(np.random.default_rng(2), n=7)
     expected = MeanMap(RBF(2.0))(X)
-    monkeypatch.setattr(sets, "_PAIRS", 20)
+    monkeypatch.setattr(module, "_PAIRS", 20)
     close(MeanMap(RBF(2.0))(X), expected, 1e-14)
 
 
-@pytest.mark.parametrize("kernel", [PyramidMatch(), MeanMap()], ids=str)
+# ---------------------------------------------------------------------------------------------- best assignment
+def best_assignment(K):
+    """The best of all one-to-one maps of the smaller bag into the larger one."""
+    K = K if len(K) <= len(K.T) else K.T
+    return max(K[range(len(K)), list(chosen)].sum() for chosen in itertools.permutations(range(K.shape[1]), len(K)))
+
+
+def test_best_assignment_against_all_assignments():
+    X = [*bags(np.random.default_rng(3), n=6)[:6], []]
+    for k in (RBF(2.0), Linear() - 20.0):  # values below 0: the smaller bag is assigned all the same
+        expected = [[best_assignment(k(a, b)) if len(a) and len(b) else 0.0 for b in X] for a in X]
+        close(OptimalAssignment(k)(X), expected, 1e-13)
+    assert OptimalAssignment(RBF("median")).resolve(X).kernel == RBF("median").resolve(np.vstack(X[:-1]))
+
+
+def test_best_assignment_is_not_psd():
+    X = [[[0.77], [-0.06]], [[-1.0], [-0.78]], [[1.27]], [[-0.36], [0.08]], [[-0.69], [1.33], [-1.25]]]
+    y = [0, 1, 0, 1, 0]
+    k = OptimalAssignment(RBF(1.0))
+    assert np.linalg.eigvalsh(k(X)).min() < -0.05
+    assert k.validity.kind == "not-psd"
+    for kernel in (k, PyramidMatch(1.0, form="cost")):
+        for model in (SVC(kernel=kernel), KernelRidge(kernel=kernel)):
+            with pytest.raises(
+                NotPSDError, match=r'is not positive semi-definite .*use another kernel, or indefinite="clip"'
+            ):
+                model.fit(X, y)
+            with pytest.warns(NumericalWarning, match="repaired by clip"):
+                assert np.isfinite(model.set_params(indefinite="clip").fit(X, y).predict(X)).all()
+    for psd in (MeanMap(RBF(1.0)), PyramidMatch(0.5)):
+        assert np.linalg.eigvalsh(psd(X)).min() > -1e-12
+        SVC(kernel=psd).fit(X, y)
+
+
+@pytest.mark.parametrize("kernel", [PyramidMatch(), MeanMap(), OptimalAssignment()], ids=str)
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -204,11 +249,35 @@ def test_large_bags_are_taken_in_parts(monkeypatch):
         ("text", "row 1: expected a bag"),
         ([1.0, 2.0], r"row 1: .* got shape \(2,\)"),
         ([[1.0, np.nan]], "row 1: a bag of vectors contains NaN"),
-        ([[1.0, 2.0, 3.0]], "different lengths: .2, 3."),
+        ([[1.0, 2.0, 3.0]], "row 1 has vectors of 3 entries, row 0 of 2"),
     ],
 )
 def test_bad_bags(kernel, row, message):
     with pytest.raises((TypeError, ValueError), match=message):
         kernel([[[1.0, 2.0]], row])
-    with pytest.raises(TypeError, match="needs a kernel of vectors"):
-        MeanMap(Spectrum(2))
+
+
+@pytest.mark.parametrize("kind", [MeanMap, OptimalAssignment])
+def test_kernels_of_bags_need_kernels_of_vectors(kind):
+    for wrong in (Spectrum(2), "rbf"):
+        with pytest.raises(TypeError, match=rf"{kind.__name__}\(kernel\) needs a kernel of vectors, got"):
+            kind(wrong)
+
+
+def test_missing_sets_in_a_table_are_named():
+    table = pd.DataFrame({"basket": [{1}, {2}, None], "age": [1.0, 2.0, 3.0]})
+    for kernel, got in ((Jaccard(), "row 2: Jaccard reads sets"), (MeanMap(), "row 0: expected a bag of vectors")):
+        with pytest.raises(TypeError, match=got):
+            (kernel.on("basket") + RBF().on("age"))(table)
+
+
+def test_vectors_of_two_sides_have_one_length():
+    for kernel in (MeanMap(RBF(1.0)), OptimalAssignment(RBF(1.0)), PyramidMatch(1.0)):
+        with pytest.raises(ValueError, match=r"2.* 3|3.* 2"):
+            kernel([[[1.0, 2.0]]], [[[1.0, 2.0, 3.0]]])
+
+
+def test_empty_bags_meet_nothing():
+    for kernel in (PyramidMatch(1.0), MeanMap(), OptimalAssignment(), PyramidMatch(1.0, form="cost")):
+        close(kernel([[], np.zeros((0, 2)), [[1.0, 2.0]]])[:2], np.zeros((2, 3)), 0.0)
+        close(kernel([[], []]), np.zeros((2, 2)), 0.0)

@@ -22,7 +22,9 @@ def test_japanese_vowels(data_home):
     with np.load(data_home / "seq_japanese_vowels.npz") as file:
         X, T = sequences(file, "train"), sequences(file, "test")
         y, t = file["y_train"], file["y_test"]
-    kernels = [Fisher(HiddenMarkov(n, max_iter=20), "diagonal").normalise() for n in (2, 3)]
+    kernels = [Fisher(HiddenMarkov(n), "diagonal").normalise() for n in (2, 3)]
     grid = {"kernel": kernels, "C": [1.0, 10.0]}
     model = GridSearchCV(SVC(), grid, cv=StratifiedKFold(3, shuffle=True, random_state=0)).fit(X, y)
-    assert model.score(T, t) >= 0.97
+    accuracy = model.score(T, t)
+    print(f"japanese vowels, {model.best_params_}: {accuracy:.4f} of the {len(t)} test sequences")
+    assert accuracy >= 0.97

@@ -1,4 +1,4 @@
-"""Graph kernels on real graphs: accuracy by nested cross-validation, walks against all pairs, and baskets by k-medoids."""
+"""Graph kernels on real graphs: accuracy by nested cross-validation; and baskets by k-medoids."""
 
 from collections import Counter
 from itertools import pairwise
@@ -8,58 +8,56 @@ import pytest
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from mercer import SVC, KMedoids
-from mercer.kernels import Jaccard, ShortestPath, WeisfeilerLehman, WLOptimalAssignment, read_graphs
+from mercer.kernels import Graph, Jaccard, WeisfeilerLehman, read_graphs
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
-OA, WL = WLOptimalAssignment, WeisfeilerLehman
-MOLECULES = [OA(1), WL(1), OA(3) + ShortestPath(), OA(5)]
-NETWORKS = [OA(1), OA(3)]
+ROUNDS = range(6)
+PENALTIES = 10.0 ** np.arange(-3, 4)
 
 
 @pytest.mark.parametrize(
-    ("name", "kernels", "penalties", "wanted"),
-    [
-        ("mutag", [OA(1) + WL(1)], (10.0, 100.0), 0.85),
-        ("ptc_mr", MOLECULES, (1.0, 10.0), 0.58),
-        ("imdb_binary", NETWORKS, (1.0, 10.0), 0.73),
-        ("imdb_multi", NETWORKS, (1.0, 10.0), 0.51),
-    ],
+    ("name", "wanted"), [("mutag", 0.85), ("ptc_mr", 0.58), ("imdb_binary", 0.73), ("imdb_multi", 0.51)]
 )
-def test_accuracy_by_nested_cross_validation(data_home, name, kernels, penalties, wanted):
-    """Kernel and penalty are chosen in each outer fold by an inner cross-validation; ten folds, five repeats."""
+def test_accuracy_by_nested_cross_validation(data_home, name, wanted):
+    """Rounds, normalised or not, and the penalty are chosen in each outer fold by an inner cross-validation; five repeats."""
     path = data_home / f"graph_{name}.npz"
-    graphs = read_graphs(path)
     with np.load(path) as file:
         y = file["y"]
-    grams = [_normalised(k)(graphs) for k in kernels]  # of pairs: no kernel here is learned from the rows
-    scores = [_repeat(grams, y, penalties, seed) for seed in range(5)]
+    grams = _grams(read_graphs(path))
+    scores = [_repeat(grams, y, seed) for seed in range(5)]
     print(f"\n{name}: {np.mean(scores):.4f}, repeats {np.round(scores, 4).tolist()}")
     assert np.mean(scores) >= wanted
 
 
-def _normalised(kernel):
-    parts = getattr(kernel, "parts", (kernel,))
-    return sum((k.normalise() for k in parts[1:]), parts[0].normalise())
+def _grams(graphs):
+    """Of 0 to 5 rounds, normalised, and plain with a mean diagonal of 1, so that penalties mean about the same.
+
+    Labels of edges are left out, as in published tables. No kernel here is learned from the rows.
+    """
+    graphs = [Graph(g.n_nodes, g.edges, g.codes) for g in graphs]
+    plain = [WeisfeilerLehman(h)(graphs) for h in ROUNDS]
+    return [WeisfeilerLehman(h).normalise()(graphs) for h in ROUNDS] + [K / K.diagonal().mean() for K in plain]
 
 
-def _repeat(grams, y, penalties, seed):
+def _repeat(grams, y, seed):
+    """Share of right answers of the outer folds together."""
     right = 0
     for train, test in StratifiedKFold(10, shuffle=True, random_state=seed).split(y, y):
-        K, C = _chosen([K[np.ix_(train, train)] for K in grams], y[train], penalties, seed)
-        model = SVC(C=C, kernel="precomputed").fit(grams[K][np.ix_(train, train)], y[train])
-        right += (model.predict(grams[K][np.ix_(test, train)]) == y[test]).sum()
+        within = np.ix_(train, train)
+        best, C = _chosen([K[within] for K in grams], y[train], seed)
+        model = SVC(C=C, kernel="precomputed").fit(grams[best][within], y[train])
+        right += (model.predict(grams[best][np.ix_(test, train)]) == y[test]).sum()
     return right / len(y)
 
 
-def _chosen(grams, y, penalties, seed):
-    """Number of the kernel and penalty with the best inner score."""
+def _chosen(grams, y, seed):
+    """Number of the Gram matrix and penalty with the best inner score; the first of equal ones."""
     folds = StratifiedKFold(5 if len(y) < 500 else 3, shuffle=True, random_state=seed)
-    best = (-1.0, 0, 1.0)
-    for i, K in enumerate(grams):
-        search = GridSearchCV(SVC(kernel="precomputed"), {"C": penalties}, cv=folds, refit=False).fit(K, y)
-        best = max(best, (search.cv_results_["mean_test_score"].max(), i, search.best_params_["C"]), key=lambda b: b[0])
-    return best[1:]
+    found = np.array([GridSearchCV(SVC(kernel="precomputed"), {"C": PENALTIES}, cv=folds, refit=False).fit(K, y)
+                      .cv_results_["mean_test_score"] for K in grams])  # fmt: skip
+    best, penalty = np.unravel_index(found.argmax(), found.shape)
+    return best, PENALTIES[penalty]
 
 
 def test_groceries(data_home):

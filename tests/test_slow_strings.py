@@ -4,8 +4,14 @@ import gzip
 
 import numpy as np
 import pytest
-from sklearn.metrics import f1_score
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, StratifiedShuffleSplit, cross_val_score
+from sklearn.metrics import f1_score, make_scorer
+from sklearn.model_selection import (
+    GridSearchCV,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    cross_val_predict,
+    cross_val_score,
+)
 
 from mercer import SVC
 from mercer.kernels import GappedKmer, Spectrum, TfIdf, WeightedDegree
@@ -22,6 +28,12 @@ def load(home, name):
     return np.array([text for _, text in pairs], object), np.array([label for label, _ in pairs])
 
 
+def pooled(home, name):
+    """All rows of a data set that comes with test rows of its own."""
+    parts = [load(home, f"{name}_{part}") for part in ("train", "test")]
+    return tuple(np.concatenate(side) for side in zip(*parts, strict=True))
+
+
 def folds(n, seed):
     return StratifiedKFold(n, shuffle=True, random_state=seed)
 
@@ -29,6 +41,13 @@ def folds(n, seed):
 def told(name, scores, aim):
     print(f"{name}: mean {np.mean(scores):.4f} of {np.round(scores, 4).tolist()}, aim {aim}")
     return np.mean(scores)
+
+
+def nested(kernel, grid, X, y, seed, inner=3, **settings):
+    """Predictions of all rows, each by a machine that has not seen it: five folds, in each of which the parameters are chosen
+    by inner folds of the training part. What a kernel learns, it learns from the rows that its machine is fitted on."""
+    search = GridSearchCV(SVC(kernel=kernel), grid, cv=folds(inner, seed), **settings)
+    return cross_val_predict(search, X, y, cv=folds(5, 100 + seed))
 
 
 @pytest.mark.parametrize(
@@ -57,6 +76,28 @@ def test_protein_family(data_home):
         for seed in range(REPEATS)
     ]
     assert told("protein family, its own test strings", scores, 0.975) >= 0.975
+
+
+def test_protein_family_nested(data_home):
+    X, y = pooled(data_home, "protein_family")
+    grid = {"kernel__spectrum__k": [2, 3, 4], "C": [1.0, 10.0, 100.0]}
+    scores = [np.mean(nested(Spectrum().normalise(), grid, X, y, seed) == y) for seed in range(REPEATS)]
+    assert told("protein family, nested", scores, 0.975) >= 0.975
+
+
+def test_sms_spam_nested(data_home):
+    X, y = load(data_home, "sms_spam")
+    kernel, f1 = TfIdf(analyzer="char_wb", ngram_range=(2, 4)), make_scorer(f1_score, pos_label="spam")
+    predicted = [nested(kernel, {"C": [1.0, 10.0]}, X, y, seed, scoring=f1) for seed in range(REPEATS)]
+    scores = [f1_score(y, p, pos_label="spam") for p in predicted]
+    assert told("SMS spam, F1, nested", scores, 0.95) >= 0.95
+
+
+def test_reuters_nested(data_home):
+    X, y = pooled(data_home, "reuters_r8")
+    grid = {"C": [1.0, 10.0], "multi_class": ["ovo", "ovr"]}
+    scores = [np.mean(nested(TfIdf(), grid, X, y, seed, inner=2) == y) for seed in range(REPEATS)]
+    assert told("Reuters R8, nested", scores, 0.97) >= 0.97
 
 
 def test_sms_spam(data_home):

@@ -45,6 +45,11 @@ def test_the_largest_come_first():
     assert top_features(model, 5)[0] == top_features(model, 20)[0][:5]
 
 
+def test_features_without_weight_are_left_out():
+    model = SVC(kernel=Spectrum(1)).fit(["ab", "cb"], [0, 1])  # b has the weight a - a
+    assert sorted(f for f, _ in top_features(model, 10)[0]) == ["a", "c"]
+
+
 def test_normalised_features():
     model = SVC(C=10, kernel=Spectrum(2).normalise()).fit(DNA, TARGET > 0)
     (found,) = top_features(model, ALL)
@@ -105,6 +110,9 @@ def test_it_prints_a_table():
     assert lines[0] == "y:"
     assert len(lines) == 4
     assert all(len(line.split()) == 2 for line in lines[1:])
+    assert top_features(model, 3)[0] == top_features(model, 3)["y"]
+    with pytest.raises(KeyError, match="no output is named 'x'; there are y"):
+        top_features(model)["x"]
 
 
 def test_what_has_no_named_features_is_refused():

@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -97,16 +98,39 @@ def test_empty_and_single_nodes():
         close(k.normalise()(["", "(S a)"]), [[0, 0], [0, 1]], 1e-15)
 
 
-def test_deep_trees():
-    deep: tuple = ("a",)
-    for _ in range(1500):
-        deep = ("b", deep)
-    assert SubsetTree(0.01)([deep])[0, 0] > 0
-    assert Subtree(1.0)([deep])[0, 0] == 1500
-    shorter = deep[1]
-    assert Subtree(1.0)([deep], [shorter])[0, 0] == 1499  # names are cut, and still tell the depth
+def chain(depth, nest=tuple):
+    deep = nest(["a"])
+    for _ in range(depth):
+        deep = nest(["b", deep])
+    return deep
+
+
+@pytest.mark.parametrize("nest", [tuple, list])
+def test_deep_trees(nest):
+    """Deeper than Python's stack. All productions of a chain but the last are the same, so fragments are counted by hand."""
+    deep, text = chain(5000, nest), "(b " * 5000 + "a" + ")" * 5000
+    assert Subtree(1.0)([deep], [text])[0, 0] == 5000
+    assert Subtree(1.0)([deep], [chain(4999)])[0, 0] == 4999  # names are cut, and still tell the depth
+    assert max(map(len, Subtree().counts(text))) <= 500
+    short = chain(2, nest)
+    assert SubsetTree(0.5)([deep], [short])[0, 0] == pytest.approx(4999 * 0.5 + 0.5 * 1.5 + 0.0, rel=1e-12)
+    model = SVC(kernel=Subtree()).fit([text, "(a b)"], [0, 1])
+    assert model.predict([text]).tolist() == [0]
+
+
+def test_too_many_fragments_are_refused():
     with pytest.raises(ValueError, match=r"SubsetTree\(decay=1\).*more than float64 holds; use a smaller decay"):
         SubsetTree(1.0)([("S", *[("A", "a")] * 1100)])
+
+
+def test_trees_too_large_for_memory_are_refused(monkeypatch):
+    large = ("S", *[("A", "a")] * 1500)
+    assert Subtree(0.5)([large])[0, 0] > 0
+    monkeypatch.setattr(import_module("mercer.gram"), "budget", lambda: 2**24)
+    with pytest.raises(
+        MemoryError, match=r"SubsetTree of two trees with 1501 and 1501 inner nodes needs 18.* MB.*use Subtree"
+    ):
+        SubsetTree(0.01)([large])
 
 
 @pytest.mark.parametrize("kernel", [SubsetTree(), Subtree()], ids=str)

@@ -183,6 +183,23 @@ def each_object(function, things):
     return out
 
 
+def refuse_missing(read, things):
+    """Raise what `read` says of the first missing object, with its row; nothing where it takes such objects."""
+    things = objects(things)
+    for i in np.flatnonzero([_is_missing(thing) for thing in things]):
+        try:
+            read(things[i : i + 1])
+        except (TypeError, ValueError) as error:
+            if str(error).startswith("row 0: "):
+                raise type(error)(f"row {i}: {str(error).removeprefix('row 0: ')}") from error
+
+
+def _is_missing(thing):
+    return (
+        thing is None or type(thing).__name__ in ("NAType", "NaTType") or (isinstance(thing, float) and thing != thing)
+    )
+
+
 def _parts(X, name, columns):
     if (isinstance(X, np.ndarray) and X.dtype.kind in "biuf") or sp.issparse(X):
         words = [c for c in columns if isinstance(c, str)]
@@ -371,6 +388,8 @@ def training(estimator, X, y, weight, reads="vectors", columns=(), **checks):
     """
     X, y = _estimator_rows(estimator, X, y, reads, columns, reset=True, **checks)
     X = _settled(X)
+    if hasattr(getattr(estimator, "kernel", None), "refuse"):
+        estimator.kernel.refuse(X)
     w = sample_weight(weight, n_rows(X))
     if w is None:
         return X, y, None, np.arange(n_rows(X))

@@ -60,9 +60,10 @@ class Engine:
         return [job(i) for i in range(count)]
 
     def shape_for(self, x: Prepared) -> tuple[int, int]:
-        """Tiles are small where a kernel takes long for a pair of objects: threads share them, and half of a symmetric Gram is
-        left out."""
-        return _OBJECTS if x.lowered.pairs_of_objects else self.tile_shape
+        """Tiles are small where a kernel takes long for a pair of objects: threads share them, also where there are few, and half
+        of a symmetric Gram is left out."""
+        rows, columns = _OBJECTS
+        return (max(1, min(rows, len(x) // 8)), columns) if x.lowered.pairs_of_objects else self.tile_shape
 
     def _grid(self, x, y, shape=None):
         a, b = shape or self.shape_for(x)

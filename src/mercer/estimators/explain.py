@@ -29,6 +29,8 @@ class TopFeatures:
     lists: tuple
 
     def __getitem__(self, output) -> list:
+        if isinstance(output, str) and output not in self.outputs:
+            raise KeyError(f"no output is named {output!r}; there are {', '.join(map(str, self.outputs))}")
         return self.lists[self.outputs.index(output) if output in self.outputs else output]
 
     def __len__(self):

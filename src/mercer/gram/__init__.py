@@ -2,7 +2,7 @@
 
 from mercer.gram.lazy import Gram, gram, prepared_gram
 from mercer.gram.operators import CentredGram, Diagonal, GivenGram, Operator, ShiftedGram
-from mercer.gram.plan import Plan, available_memory, budget
+from mercer.gram.plan import Plan, available_memory, budget, require
 
 __all__ = [
     "CentredGram",
@@ -16,4 +16,5 @@ __all__ = [
     "budget",
     "gram",
     "prepared_gram",
+    "require",
 ]

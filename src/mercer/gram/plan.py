@@ -61,7 +61,8 @@ def plan(x, y, engine, threads, memory_budget, symmetric=False) -> Plan:
     names = tuple(dict.fromkeys(type(e.payload).__name__ for e in program.leaves))
     width = max((_width(v) for v in y.views.values()), default=1)
     n, m = len(x), len(y)
-    seconds = entry_seconds(width, dtype, program) * n * m / max(threads, 1)
+    filled = max((_filled(v) for v in y.views.values()), default=1)
+    seconds = entry_seconds(filled, dtype, program) * n * m / max(threads, 1)
     a, b = engine.shape_for(x)
     tile_bytes = threads * min(a, n) * min(b, m) * (len(program.leaves) + 1) * dtype.itemsize
     return Plan((n, m), width, dtype, engine.name, (a, b), threads, names, n * m * dtype.itemsize, tile_bytes, seconds,
@@ -80,6 +81,11 @@ def entry_seconds(width, dtype, program=None) -> float:
 
 def _width(rows):
     return rows.shape[1] if getattr(rows, "ndim", 1) == 2 else 1
+
+
+def _filled(rows):
+    """Numbers of a row that a product touches: of sparse rows, such as counts of words, those that are stored."""
+    return rows.nnz / max(rows.shape[0], 1) if hasattr(rows, "nnz") else _width(rows)
 
 
 # ------------------------------------------------------------------------------------------------ memory

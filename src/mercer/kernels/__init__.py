@@ -20,32 +20,20 @@ from mercer.kernels.algebra import (
     Times,
     Warp,
 )
+from mercer.kernels.bags import MeanMap, OptimalAssignment, PyramidMatch
 from mercer.kernels.base import FeatureKernel, InnerProduct, Isotropic, Kernel, PairKernel
+from mercer.kernels.chains import MarkovChain
 from mercer.kernels.columns import ANOVA, AdditiveChi2, Brownian, BSpline, Categorical, Chi2, Intersection, LinearSpline
+from mercer.kernels.count_models import DirichletMultinomial, MultinomialModel
 from mercer.kernels.documents import BagOfWords, TfIdf
 from mercer.kernels.fisher import Fisher
 from mercer.kernels.generative import DensityProduct, LatentGaussian, LatentMonteCarlo, MixtureKernel, SharedPath
-from mercer.kernels.graphs import (
-    EdgeHistogram,
-    Graph,
-    Graphlet,
-    Propagation,
-    RandomWalk,
-    ShortestPath,
-    VertexHistogram,
-    WeisfeilerLehman,
-    WLOptimalAssignment,
-    read_graphs,
-)
-from mercer.kernels.hmm import HiddenMarkov, MarkovChain
-from mercer.kernels.models import (
-    ComponentModel,
-    DirichletMultinomial,
-    MixtureModel,
-    MultinomialModel,
-    NormalModel,
-    UserModel,
-)
+from mercer.kernels.graph_features import EdgeHistogram, Graphlet, ShortestPath, VertexHistogram
+from mercer.kernels.graph_pairs import Propagation, RandomWalk
+from mercer.kernels.graphs import Graph, read_graphs
+from mercer.kernels.hmm import HiddenMarkov
+from mercer.kernels.local_alignment import LocalAlignment, SmithWaterman
+from mercer.kernels.models import ComponentModel, MixtureModel, NormalModel
 from mercer.kernels.parameters import frozen
 from mercer.kernels.probability_products import ProbabilityProduct
 from mercer.kernels.products import (
@@ -71,7 +59,7 @@ from mercer.kernels.radial import (
     ThinPlate,
 )
 from mercer.kernels.sequences import DynamicTimeWarping, GlobalAlignment, Signature
-from mercer.kernels.sets import Jaccard, MeanMap, PowerSet, PyramidMatch, SetIntersection
+from mercer.kernels.sets import Jaccard, PowerSet, SetIntersection
 from mercer.kernels.sklearn_names import as_kernel
 from mercer.kernels.strings import (
     AllSubstrings,
@@ -85,7 +73,9 @@ from mercer.kernels.strings import (
 )
 from mercer.kernels.trees import SubsetTree, Subtree
 from mercer.kernels.user import Basis, Blockwise, Pairwise
+from mercer.kernels.user_model import UserModel
 from mercer.kernels.validity import Validity
+from mercer.kernels.weisfeiler_lehman import WeisfeilerLehman, WLOptimalAssignment
 from mercer.kernels.windows import Biweight, CosineWindow, Epanechnikov, Triangular, Tricube, Window
 from mercer.registry import register
 
@@ -138,6 +128,7 @@ __all__ = [
     "LatentMonteCarlo",
     "Linear",
     "LinearSpline",
+    "LocalAlignment",
     "MarkovChain",
     "Matern",
     "Maximum",
@@ -152,6 +143,7 @@ __all__ = [
     "NormalModel",
     "Normalise",
     "On",
+    "OptimalAssignment",
     "PairKernel",
     "Pairwise",
     "Periodic",
@@ -173,6 +165,7 @@ __all__ = [
     "ShortestPath",
     "Sigmoid",
     "Signature",
+    "SmithWaterman",
     "Spectrum",
     "SubsetTree",
     "Subtree",

@@ -1,4 +1,4 @@
-"""Compiled loops of trees and graphs: common tree fragments, walks of product graphs, induced subgraphs.
+"""Compiled loops of trees and graphs: common tree fragments, refined labels, walks of product graphs, induced subgraphs.
 
 Functions take C-contiguous arrays and scalars, hold no lock on the interpreter, and do a bounded part of the work: the caller
 cuts it, so that an interrupt is seen.
@@ -7,6 +7,7 @@ cuts it, so that an interrupt is seen.
 import numpy as np
 
 from mercer.kernels._compiled import compiled
+from mercer.kernels._compiled_codes import mixed_code
 
 
 @compiled
@@ -26,6 +27,32 @@ def common_fragments(a, b, a_ptr, a_children, b_ptr, b_children, decay, C, start
                 C[i, j] = value
                 total += value
     return total
+
+
+@compiled
+def scramble(labels, start, stop, out):
+    """Codes of nodes start ... stop as they are added up: a sum of scrambled codes, modulo 2^64, is the code of a multiset."""
+    for i in range(start, stop):
+        out[i] = mixed_code(labels[i])
+
+
+@compiled
+def add_neighbours(own, u, v, edge_codes, start, stop, around):
+    """Add the scrambled codes of the neighbours, and of the edges to them where there are any, along edges start ... stop."""
+    for e in range(start, stop):
+        to_u, to_v = own[v[e]], own[u[e]]
+        if edge_codes.size:
+            to_u, to_v = mixed_code(to_u ^ edge_codes[e]), mixed_code(to_v ^ edge_codes[e])
+        around[u[e]] += to_u
+        if u[e] != v[e]:
+            around[v[e]] += to_v
+
+
+@compiled
+def join(labels, around, start, stop, out):
+    """Codes of nodes start ... stop of a round: of their labels before, and those around them."""
+    for i in range(start, stop):
+        out[i] = mixed_code(labels[i] + mixed_code(around[i]))  # not a plain sum: a node is no neighbour of its own
 
 
 @compiled

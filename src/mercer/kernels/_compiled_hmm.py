@@ -91,39 +91,41 @@ def shared(x, y, start_log, move_log, alpha, start, stop):
 
 
 @compiled
-def affinity(pair, start, move, move_other, alpha, first, last):
-    """Sum over the states of two chains side by side, scaled at each step: alpha (S, S') carries on, the logarithm returns.
+def affinity(pair, sizes, moves, alpha, room, first, last):
+    """Sum over the states of several chains side by side, scaled at each step: alpha carries on, the logarithm returns.
 
-    `pair` (S, S') are the inner products of the emission densities, `start` (S, S') the product of the first states.
+    `alpha` (N,) begins as the product of the first states, the last chain running fastest; `pair` (N,) is what all chains
+    emit together, `sizes` and `moves` (C, S, S) belong to the chains, `room` (N,) is working space.
     """
-    n, m = pair.shape
-    half, log_total = np.empty((n, m)), 0.0
+    log_total = 0.0
     for t in range(first, last):
-        if t == 0:
-            for i in range(n):
-                for j in range(m):
-                    alpha[i, j] = start[i, j] * pair[i, j]
-        else:
-            for i in range(n):
-                for j in range(m):
-                    total = 0.0
-                    for r in range(n):
-                        total += alpha[r, j] * move[r, i]
-                    half[i, j] = total
-            for i in range(n):
-                for j in range(m):
-                    total = 0.0
-                    for r in range(m):
-                        total += half[i, r] * move_other[r, j]
-                    alpha[i, j] = total * pair[i, j]
-        scale = 0.0
-        for i in range(n):
-            for j in range(m):
-                scale = max(scale, alpha[i, j])
-        if scale == 0.0:
+        if t > 0:
+            _move(sizes, moves, alpha, room)
+        total = 0.0
+        for i in range(len(alpha)):
+            alpha[i] *= pair[i]
+            total += alpha[i]
+        if total == 0.0:
             return -np.inf
-        for i in range(n):
-            for j in range(m):
-                alpha[i, j] /= scale
-        log_total += math.log(scale)
+        for i in range(len(alpha)):
+            alpha[i] /= total
+        log_total += math.log(total)
     return log_total
+
+
+@compiled
+def _move(sizes, moves, alpha, room):
+    """One step of every chain, one after the other: each moves along its own axis of alpha."""
+    stride = 1
+    for c in range(len(sizes) - 1, -1, -1):
+        size = sizes[c]
+        for base in range(0, len(alpha), size * stride):
+            for s in range(size):
+                for j in range(base, base + stride):
+                    total = 0.0
+                    for r in range(size):
+                        total += alpha[j + r * stride] * moves[c, r, s]
+                    room[j + s * stride] = total
+        for i in range(len(alpha)):
+            alpha[i] = room[i]
+        stride *= size

@@ -595,6 +595,9 @@ class On(_One):
     def _resolved(self, rows, weight):
         return self.rebuild((self.kernel._resolved(validate.part(rows, self.chosen), weight),))
 
+    def refuse(self, rows):
+        self.kernel.refuse(validate.part(rows, self.chosen))
+
     def _reads(self):
         return ["parts"]
 
@@ -630,6 +633,9 @@ class Warp(_One):
     kernel: Kernel
     function: Callable
     vjp: Callable | None = None
+
+    def refuse(self, rows):
+        """What the function makes of rows is seen when it is called."""
 
     def check(self):
         super().check()

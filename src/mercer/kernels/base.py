@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -110,7 +110,7 @@ class Kernel:
             value = getattr(self, f.name)
             default = f.default if f.default is not MISSING else MISSING
             if default is MISSING or digest(value) != digest(default):
-                shown.append(f"{f.name}={_short(value)}")
+                shown.append(f"{f.name}={short(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _operand(self, precedence):
@@ -146,6 +146,13 @@ class Kernel:
     def columns(self) -> tuple:
         """Columns that `on` chooses, by name or number, in the order typed."""
         return tuple(dict.fromkeys(c for child in self.children for c in child.columns))
+
+    def refuse(self, rows):
+        """Raise what reading a row will raise, where a look tells: before rows are merged or left out, and have other numbers."""
+        for child in self.children:
+            child.refuse(rows)
+        if not self.children and self.reads == "objects":  # of a model, which reads them in order to be fitted
+            validate.refuse_missing(lambda some: self._resolved(some, None), rows)
 
     def validated(self, X, name="X"):
         return validate.rows(X, self.reads, name, self.columns)
@@ -316,13 +323,25 @@ def _algebra():
     return algebra
 
 
-def _short(value):
+def require_memory(bytes_needed, what, remedies):
+    """Refuse at once features that do not fit into memory."""
+    if bytes_needed <= 2**24:  # asking the system costs more than a small array
+        return
+    from mercer.gram import budget, require
+
+    require(bytes_needed, budget(), what, remedies)
+
+
+def short(value) -> str:
+    """A parameter as it is printed: small arrays whole, large ones by their shape, functions by their name."""
     if isinstance(value, FrozenArray):
         value = value.value
     if isinstance(value, np.ndarray):
         return repr(value.tolist()) if value.size <= 8 else f"array{value.shape}"
     if isinstance(value, (np.floating, np.integer)):
         value = value.item()
+    if is_dataclass(value) and not isinstance(value, type):
+        return repr(value)  # a kernel or model within a kernel: what is printed can be typed
     if isinstance(value, (str, bytes)) or not callable(value):
         text = repr(value)
         return text if len(text) <= 60 else text[:57] + "..."
@@ -411,6 +430,9 @@ class FeatureKernel(Kernel):
     def trace(self, t):
         return t.features(self)
 
+    def refuse(self, rows):
+        validate.refuse_missing(lambda some: self._resolved(some, None).count_matrix(some), rows)
+
     def count_matrix(self, objects, vocabulary=None):
         from mercer.kernels.vocabulary import count_matrix
 
@@ -433,6 +455,10 @@ class PairKernel(Kernel):
 
     def parse(self, x) -> Any:
         return x
+
+    def refuse(self, rows):
+        if self.reads_objects:
+            validate.refuse_missing(lambda some: validate.each_object(self.parse, some), rows)
 
     def pair(self, x, y) -> float:
         raise NotImplementedError

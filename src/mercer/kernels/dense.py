@@ -7,12 +7,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import expr, validate
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, require_memory
 from mercer.kernels.statistics import Inner
 from mercer.kernels.validity import certificate
 from mercer.kernels.views import Things, View
 
-__all__ = ["Dense", "DenseKernel", "Gaps"]
+__all__ = ["Dense", "DenseKernel", "Gaps", "require_features"]
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,24 @@ class Gaps(View):
 
     def forward(self, rows):
         rows = validate.numeric(rows, gaps=True)
-        return rows.toarray() if sp.issparse(rows) else rows
+        if not sp.issparse(rows):
+            return rows
+        n, d = rows.shape
+        require_memory(8 * n * d, f"a dense form of {n} sparse rows with {d} columns", ["choose fewer columns"])
+        return rows.toarray()
 
     @property
     def differentiable_inputs(self):
         return False
+
+
+_COPIES = 3  # of the features, while they are made: by parts, together, and whitened or in another precision
+
+
+def require_features(n, p, who):
+    """Refuse features of n rows that do not fit into memory."""
+    remedies = ["use a model with fewer parameters, or fewer columns", "use fewer rows at a time"]
+    require_memory(8 * _COPIES * n * p, f"{who}: {p} features of each of {n} rows", remedies)
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,7 @@ class Dense(View):
 
     def forward(self, rows):
         n, dtype = validate.n_rows(rows), getattr(rows, "dtype", None)
+        require_features(n, self.kernel.n_features, type(self.kernel).__name__)
         out = np.asarray(self.kernel.dense(rows if dtype != np.float32 else rows.astype(np.float64)))
         with np.errstate(over="ignore"):  # what leaves the range of float32 is refused by name
             out = out.astype(np.float32 if dtype == np.float32 else np.float64)
@@ -52,9 +66,14 @@ class Dense(View):
 
 
 class DenseKernel(Kernel):
-    """k(x, y) = <phi(x), phi(y)> of dense features: subclasses give `dense(rows)`, an array (n, p), and `rows_kind`."""
+    """k(x, y) = <phi(x), phi(y)> of dense features: subclasses give `dense(rows)`, an array (n, p), their number p as
+    `n_features`, and `rows_kind`."""
 
     rows_kind = "vectors"
+
+    @property
+    def n_features(self) -> int:
+        raise NotImplementedError
 
     def dense(self, rows) -> np.ndarray:
         raise NotImplementedError

@@ -1,15 +1,20 @@
 """Kernels on documents: counts of words and TF-IDF, on scikit-learn's analysers of text."""
 
+import numbers
+import re
+import threading
+from array import array
+from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer import validate
 from mercer.kernels.base import frozen
-from mercer.kernels.digest import FrozenArray
+from mercer.kernels.digest import FrozenArray, owned
 from mercer.kernels.vocabulary import projected
 from mercer.kernels.words import NamedFeatures, summed
 from mercer.registry import register
@@ -29,32 +34,76 @@ class _Documents(NamedFeatures):
     token_pattern: str
 
     def check(self):
+        object.__setattr__(self, "stop_words", owned(self.stop_words))
+        self._check_range()
+        self._check_flags("lowercase")
         self._analyse()  # scikit-learn refuses what it cannot read
 
+    def _check_range(self):
+        given = self.ngram_range
+        pair = (
+            isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(n, numbers.Integral) for n in given)
+        )
+        if not pair or not 1 <= given[0] <= given[1]:
+            raise ValueError(
+                f"{type(self).__name__}(ngram_range={given!r}): expected two whole numbers, the smallest and the largest "
+                "number of words that make one feature, such as (1, 2)"
+            )
+
+    def _check_flags(self, *names):
+        for name in names:
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise TypeError(f"{type(self).__name__}({name}={getattr(self, name)!r}): expected True or False")
+
+    @property
+    def _settings(self):
+        return self.analyzer, tuple(self.ngram_range), self.stop_words, self.lowercase, self.token_pattern
+
     def _analyse(self) -> Callable:
-        settings = self.analyzer, tuple(self.ngram_range), self.stop_words, self.lowercase, self.token_pattern
         name = type(self).__name__
         try:
-            return _analyser(*settings)
+            return _analyser(*self._settings)
+        except re.error as error:
+            raise ValueError(
+                f"{name}(token_pattern={self.token_pattern!r}): not a regular expression: {error}"
+            ) from error
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
         except TypeError as error:  # a list of stop words has no hash
             if "unhashable" not in str(error):
                 raise TypeError(f"{name}: {error}") from error
-            return _analyser.__wrapped__(*settings)
+            return _analyser.__wrapped__(*self._settings)
 
     def _counted(self, objects):
         """CSR of the counts of words, and the words: those of all rows, in order of appearance."""
-        analyse, places = self._analyse(), {}
-        name = type(self).__name__
+        analyse, name = self._analyse(), type(self).__name__
+        places: defaultdict = defaultdict()
+        places.default_factory = places.__len__
+        ids, place = array("q"), places.__getitem__
 
-        def numbers(document):
-            return [places.setdefault(word, len(places)) for word in analyse(document, name)]
+        def count(document):
+            words = analyse(document, name)
+            ids.extend(map(place, words))
+            return len(words)
 
-        rows = validate.each_object(numbers, objects)
-        per_row = [len(r) for r in rows]
-        ids = np.fromiter((j for r in rows for j in r), np.int64, sum(per_row))
-        return summed(np.ones(len(ids)), ids, per_row, len(places)), places
+        per_row = validate.each_object(count, objects).astype(np.int64)
+        return summed(np.ones(len(ids)), np.frombuffer(ids, np.int64), per_row, len(places)), dict(places)
+
+
+class _Resolved(NamedTuple):
+    """What a kernel counted when it was resolved: its first use, on the same documents, need not count again."""
+
+    settings: tuple
+    objects: Any
+    found: tuple
+
+    def matches(self, settings, objects):
+        """Texts do not change, so the same objects have the same words; lists of tokens may have changed."""
+        same = settings == self.settings and len(objects) == len(self.objects)
+        return same and all(a is b and isinstance(a, (str, bytes)) for a, b in zip(objects, self.objects, strict=True))
+
+
+_last = threading.local()
 
 
 @lru_cache(maxsize=64)
@@ -65,7 +114,6 @@ def _analyser(analyzer, ngram_range, stop_words, lowercase, token_pattern):
     settings = {"ngram_range": ngram_range, "stop_words": stop_words if analyzer == "word" else None}
     vectorizer = CountVectorizer(analyzer=analyzer, lowercase=lowercase, token_pattern=token_pattern, **settings)
     vectorizer._validate_params()
-    vectorizer._validate_ngram_range()
     of_text, of_tokens = vectorizer.build_analyzer(), CountVectorizer(analyzer="word", **settings)._word_ngrams
     dropped = vectorizer.get_stop_words()
 
@@ -142,10 +190,26 @@ class TfIdf(_Documents):
     frequencies: Any = None
     n_documents: Any = None
 
+    def check(self):
+        super().check()
+        self._check_flags("smooth", "cosine")
+        learned = self.words, self.frequencies, self.n_documents
+        if (self.words is None) != all(value is None for value in learned):
+            raise ValueError(
+                "TfIdf: words, frequencies and n_documents are learned together by resolve(X); leave them out"
+            )
+        if self.words is not None and not _fit_together(*learned):
+            raise ValueError(
+                "TfIdf(words=..., frequencies=..., n_documents=...): expected as many frequencies from 0 to n_documents as "
+                "words; let resolve(X) learn them"
+            )
+
     def _resolved(self, rows, weight):
         if self.words is not None:
             return self
-        counts, words = self._counted(validate.objects(rows))
+        objects = validate.objects(rows)
+        counts, words = found = self._counted(objects)
+        _last.resolved = _Resolved(self._settings, objects, found)
         w = np.ones(counts.shape[0]) if weight is None else weight
         frequencies = (w @ (counts > 0).astype(float))[: len(words)]
         names = np.empty(len(words), object)
@@ -155,7 +219,9 @@ class TfIdf(_Documents):
     def count_matrix(self, objects, vocabulary=None):
         if self.words is None:
             raise ValueError(f"{self!r} has no document frequencies yet; call resolve(X)")
-        counts, words = self._counted(objects)
+        before = vars(_last).pop("resolved", None)
+        again = before is not None and before.matches(self._settings, objects)
+        counts, words = before.found if again else self._counted(objects)
         known = _found(words, _places(self.words))
         frequency = np.where(known >= 0, np.append(self.frequencies.value, 0.0)[known], 0.0)
         matrix = sp.csr_array(counts[:, : len(words)])
@@ -172,6 +238,13 @@ class TfIdf(_Documents):
     def _idf(self, frequency):
         n = self.n_documents
         return np.log((1 + n) / (1 + frequency)) + 1 if self.smooth else np.log(n / (1 + frequency))
+
+
+def _fit_together(words, frequencies, n_documents):
+    if not all(isinstance(value, FrozenArray) for value in (words, frequencies)):
+        return False
+    known = frequencies.value
+    return len(words.value) == len(known) and not ((known < 0) | (known > n_documents * (1 + 1e-9))).any()
 
 
 @lru_cache(maxsize=8)

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.kernels.base import frozen
+from mercer.kernels.base import frozen, require_memory
+from mercer.kernels.dense import require_features
 from mercer.kernels.generative import OfModel, model_rows
 from mercer.kernels.models import NormalModel, as_model, pseudo_root
 from mercer.registry import register
@@ -45,14 +46,30 @@ class Fisher(OfModel):
             return fitted
         model = as_model(fitted.model)
         if self.information == "exact":
+            self._require_matrix(model.n_scores)
             return fitted._with(whitening=model.whitening())
-        G = model.scores(model_rows(rows, model.rows_kind))
-        w = np.full(len(G), 1.0 / len(G)) if weight is None else weight / weight.sum()
+        return fitted._with(whitening=self._empirical(model, model_rows(rows, model.rows_kind), weight))
+
+    def _empirical(self, model, rows, weight):
+        """The factor of the inverse of the mean of g g' over the rows, or of its diagonal."""
+        n, p = len(rows), model.n_scores
+        require_features(n, p, "Fisher")
+        w = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
         if self.information == "empirical":
-            return fitted._with(whitening=pseudo_root((G * w[:, None]).T @ G))
-        squares = w @ (G * G)
+            self._require_matrix(p)
+            G = model.scores(rows)
+            return pseudo_root((G * w[:, None]).T @ G)
+        squares = w @ model.scores(rows) ** 2
         kept = squares > np.finfo(float).eps ** 2 * squares.max(initial=0.0)
-        return fitted._with(whitening=np.where(kept, 1 / np.sqrt(np.where(kept, squares, 1.0)), 0.0))
+        return np.where(kept, 1 / np.sqrt(np.where(kept, squares, 1.0)), 0.0)
+
+    def _require_matrix(self, p):
+        remedies = ['information="diagonal" or "identity"', "a model with fewer parameters"]
+        require_memory(3 * 8 * p * p, f"the information matrix of {p} parameters", remedies)
+
+    @property
+    def n_features(self):
+        return max([as_model(self.model).n_scores, *np.shape(self.whitening)])
 
     def dense(self, rows):
         G = as_model(self.model).scores(rows)

@@ -1,20 +1,21 @@
 """Kernels from generative models (G1-G4): products of densities, shared components, latent vectors, hidden paths."""
 
-import itertools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from mercer import expr, validate
+from mercer.errors import ConvergenceWarning
 from mercer.kernels.base import PairKernel, frozen
 from mercer.kernels.dense import DenseKernel, Gaps
 from mercer.kernels.hmm import HiddenMarkov, steps
-from mercer.kernels.models import MixtureModel, NormalModel, as_model
-from mercer.kernels.normals import LOG_2PI, fit_mixture, patterns
+from mercer.kernels.models import MixtureModel, NormalModel, as_model, log_values
+from mercer.kernels.normals import LOG_2PI, inverse_root, patterns
 from mercer.kernels.parameters import Natural
 from mercer.kernels.statistics import External
 from mercer.kernels.validity import certificate
@@ -68,6 +69,10 @@ class DensityProduct(OfModel):
         with np.errstate(over="ignore"):
             return np.exp(as_model(self.model).log_density(rows))[:, None]
 
+    @property
+    def n_features(self):
+        return 1
+
 
 @register
 @frozen
@@ -102,6 +107,10 @@ class MixtureKernel(OfModel):
         with np.errstate(over="ignore"):
             return np.exp(_unit(logs) if self.unit else logs)
 
+    @property
+    def n_features(self):
+        return len(as_model(self.model).weights)
+
 
 # --------------------------------------------------------------------------------------------------- latent vectors
 @register
@@ -123,6 +132,7 @@ class LatentGaussian(PairKernel):
     loadings: Any = None
     noise: Any = None
     unit: bool = False
+    max_iter: Natural = 1000
 
     def check(self):
         given = [v for v in (self.mean, self.loadings, self.noise) if v is not None]
@@ -148,8 +158,9 @@ class LatentGaussian(PairKernel):
     def _resolved(self, rows, weight):
         if self.mean is not None:
             return self
-        _, mean, S = fit_mixture(model_rows(rows, "gaps"), weight, 1, False, 1e-6, 0, max_iter=1000, tol=1e-10)
-        return self._with(mean=mean[0], **factor_analysis(S[0], int(self.n_components)))
+        normal = NormalModel(max_iter=int(self.max_iter)).fit(model_rows(rows, "gaps"), weight)
+        loadings, noise = factor_analysis(normal.covariance, int(self.n_components), int(self.max_iter))
+        return self._with(mean=normal.mean, loadings=loadings, noise=noise)
 
     @property
     def validity(self):
@@ -171,12 +182,12 @@ class LatentGaussian(PairKernel):
         right = list(self._sides(Y))
         for i, G, a, base in self._sides(X):
             for j, H, b, other in right:
-                L = np.linalg.cholesky(np.eye(len(G)) + G + H)
-                u, v = (solve_triangular(L, c.T, lower=True).T for c in (a, b))
+                R = inverse_root(np.eye(len(G)) + G + H)
+                u, v = a @ R.T, b @ R.T
                 # |u + v|^2 / 2 by the distance of u and v, which is the same number in both orders
                 with np.errstate(over="ignore", invalid="ignore"):
                     mine, yours = base + (u * u).sum(axis=1), other + (v * v).sum(axis=1)
-                    both = mine[:, None] + yours - 0.5 * cdist(u, v, "sqeuclidean") - np.log(np.diagonal(L)).sum()
+                    both = mine[:, None] + yours - 0.5 * cdist(u, v, "sqeuclidean") + np.log(np.diagonal(R)).sum()
                 out[np.ix_(i, j)] = np.where(np.isnan(both), -np.inf, both)
         return out
 
@@ -184,10 +195,10 @@ class LatentGaussian(PairKernel):
         """log k(x, x)."""
         out = np.empty(len(X))
         for i, G, a, base in self._sides(X):
-            L = np.linalg.cholesky(np.eye(len(G)) + 2 * G)
-            u = solve_triangular(L, a.T, lower=True).T
+            R = inverse_root(np.eye(len(G)) + 2 * G)
+            u = a @ R.T
             with np.errstate(over="ignore", invalid="ignore"):
-                value = 2 * (base + (u * u).sum(axis=1)) - np.log(np.diagonal(L)).sum()
+                value = 2 * (base + (u * u).sum(axis=1)) + np.log(np.diagonal(R)).sum()
             out[i] = np.where(np.isnan(value), -np.inf, value)
         return out
 
@@ -209,27 +220,40 @@ def _exponential(logs, own=None):
         return np.exp(logs)
 
 
-def factor_analysis(S, q, n_iter=500, tol=1e-9):
-    """{loadings, noise} of a covariance by EM, from its leading eigenvectors."""
-    d = len(S)
-    values, vectors = np.linalg.eigh(S)
-    rest = max(values[: max(d - q, 1)].mean(), 1e-6 * values.mean())
-    W = np.zeros((d, q))
-    top = min(q, d)
-    W[:, :top] = vectors[:, ::-1][:, :top] * np.sqrt(np.maximum(values[::-1][:top] - rest, 0.01 * rest))
-    P = np.maximum(np.diag(S) - (W * W).sum(axis=1), 1e-3 * np.diag(S))
-    for _ in range(n_iter):
-        A = W / P[:, None]
-        M = np.linalg.inv(np.eye(q) + W.T @ A)
-        B = M @ A.T  # E[z | x] = B (x - m)
-        SB = S @ B.T
-        new = SB @ np.linalg.inv(M + B @ SB)
-        P_new = np.maximum(np.diag(S) - (new * SB).sum(axis=1), 1e-6 * np.diag(S))
-        moved = max(np.abs(new - W).max() / np.sqrt(np.diag(S).max()), np.abs(P_new / P - 1).max())
-        W, P = new, P_new
-        if moved < tol:
-            break
-    return {"loadings": W, "noise": P}
+_LEAST_NOISE = 1e-5  # share of a variance: the likelihood may grow without end as one noise goes to 0
+
+
+def factor_analysis(S, q, max_iter=1000):
+    """(loadings, noise) that make a covariance most likely: the loadings are known for each noise (`_loadings`), so that
+    the likelihood is climbed in the logarithms of the noise alone. Joreskog (1967)."""
+    variance = np.diag(S)
+
+    def loss(logs):
+        P = np.exp(logs)
+        W, value = _loadings(S, P, q)
+        return value, 0.5 * ((W * W).sum(axis=1) + P - variance) / P
+
+    bounds = np.log(np.multiply.outer(variance, [_LEAST_NOISE, 1.0]))
+    options = {"maxiter": max_iter, "ftol": 1e-14, "gtol": 1e-8}
+    found = minimize(loss, bounds.mean(axis=1), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    if found.status == 1:
+        message = (
+            f"the factor analysis of LatentGaussian ended at max_iter={max_iter}; raise it, or take fewer components"
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=4)
+    P = np.exp(found.x)
+    return _loadings(S, P, q)[0], P
+
+
+def _loadings(S, P, q):
+    """The best loadings for a noise P, from the leading eigenvectors of S in units of it, and minus their log density."""
+    root = np.sqrt(P)
+    values, vectors = np.linalg.eigh(S / np.outer(root, root))
+    leading, others = values[::-1][:q], values[::-1][q:]
+    extra = np.maximum(leading - 1, 0.0)
+    W = np.zeros((len(S), q))
+    W[:, : len(extra)] = root[:, None] * vectors[:, ::-1][:, :q] * np.sqrt(extra)
+    return W, 0.5 * (np.log(P).sum() + np.log1p(extra).sum() + (leading / (1 + extra)).sum() + others.sum())
 
 
 @register
@@ -259,13 +283,15 @@ class LatentMonteCarlo(DenseKernel):
 
     def _densities(self, rows):
         Z = generator(self.random_state).standard_normal((int(self.n_samples), int(self.n_latent)))
-        logs = np.asarray(self.function(rows, Z), dtype=np.float64)
-        if logs.shape != (len(rows), len(Z)):
-            raise ValueError(f"log p(x|z) has shape {logs.shape}, expected {(len(rows), len(Z))}")
-        return np.exp(logs)
+        with np.errstate(over="ignore"):
+            return np.exp(log_values(self.function(rows, Z), (len(rows), len(Z)), "log p(x|z)"))
 
     def dense(self, rows):
         return self._densities(rows) / np.sqrt(self.n_samples)
+
+    @property
+    def n_features(self):
+        return int(self.n_samples)
 
     def error(self, X, Y=None) -> np.ndarray:
         """Standard error of each entry of k(X, Y)."""
@@ -323,12 +349,9 @@ class SharedPath(PairKernel):
 
         start, move = logs
         n, alpha = max(len(x), len(y)), np.empty(len(start))
-        if not n:
-            return 0.0
-        cuts = steps(n, len(start))
-        for a, b in itertools.pairwise(cuts):
+        for a, b in steps(n, len(start) ** 2):
             loops.shared(x, y, start, move, alpha, a, b)
-        return logsumexp(alpha)
+        return logsumexp(alpha) if n else 0.0
 
     def block(self, xs, ys):
         logs = self.model.logs

@@ -1,29 +1,33 @@
 """Generative models as values: parameters, log densities, scores. Without parameters they are fitted by `resolve`.
 
-A model is not a kernel: `Fisher`, `DensityProduct`, `MixtureKernel` and `SharedPath` make kernels of one.
+A model is not a kernel: `Fisher`, `DensityProduct`, `MixtureKernel` and `SharedPath` make kernels of one. Models of counts
+and of sequences, and those of users' own, have files of their own.
 """
 
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
-from scipy.special import digamma, gammaln, logsumexp, xlogy
+from scipy.special import logsumexp
 
-from mercer.errors import NanError
+from mercer.errors import KernelOutputError
+from mercer.kernels.base import short
 from mercer.kernels.digest import digest
-from mercer.kernels.normals import fit_mixture, log_joint, log_normal, normal_scores, patterns, responsibilities
+from mercer.kernels.normals import Until, fit_mixture, log_joint, log_normal, normal_scores, patterns, responsibilities
 
 __all__ = [
     "ComponentModel",
-    "DirichletMultinomial",
     "MixtureModel",
     "Model",
-    "MultinomialModel",
     "NormalModel",
-    "UserModel",
     "as_model",
+    "check_shares",
+    "log_values",
     "model",
+    "pseudo_root",
+    "spread",
 ]
 
 T = TypeVar("T")
@@ -36,7 +40,7 @@ def model(cls: type[T]) -> type[T]:
 
 
 class Model:
-    """Base: subclasses give `fit`, `log_density`, `scores`, and `information` where it has a closed form."""
+    """Base: subclasses give `fit`, `log_density`, `scores` and their number, and `information` where it has a closed form."""
 
     rows_kind = "vectors"
     learned: ClassVar[tuple[str, ...]] = ()  # what `fit` finds; a model that has all of it is fitted
@@ -44,6 +48,7 @@ class Model:
     def __post_init__(self):
         for f in fields(self):
             value = getattr(self, f.name)
+            _check_setting(type(self).__name__, f.name, value)
             if f.name in self.learned and value is not None and not isinstance(value, (str, tuple)):
                 array = np.array(value, dtype=np.float64)
                 if not np.isfinite(array).all():
@@ -76,6 +81,11 @@ class Model:
         """Gradient of log p(x) in the parameters, one row each."""
         raise ValueError(f"{type(self).__name__} has no scores; use UserModel(log_density, theta)")
 
+    @property
+    def n_scores(self) -> int:
+        """How many scores a row has."""
+        return 0
+
     def information(self) -> np.ndarray:
         """The Fisher information of one row, where it has a closed form."""
         raise ValueError(
@@ -106,9 +116,19 @@ class Model:
         for f in fields(self):
             value = getattr(self, f.name)
             if digest(value) != digest(f.default):
-                text = f"array{value.shape}" if isinstance(value, np.ndarray) else repr(value)
-                shown.append(f"{f.name}={text}")
+                shown.append(f"{f.name}={short(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _check_setting(who, name, value):
+    """Refuse numbers that steer a fit and cannot be meant."""
+    whole, least = name in ("n_components", "n_states", "max_iter"), name in ("ridge", "smoothing", "tol", "floor")
+    if not (whole or least):
+        return
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not np.isfinite(value) or value < whole:
+        raise ValueError(f"{who}({name}={value!r}): expected a number >= {int(whole)}")
+    if whole and value != int(value):
+        raise ValueError(f"{who}({name}={value!r}): expected a whole number")
 
 
 def pseudo_root(F) -> np.ndarray:
@@ -122,13 +142,16 @@ def pseudo_root(F) -> np.ndarray:
 class NormalModel(Model):
     """A Gaussian. `theta` says in what scores are taken: the "mean", or the mean and the covariance ("both").
 
-    NaN is a missing entry. `ridge` times the mean variance is added to the variances of a fit.
+    NaN is a missing entry; rows that have some are fitted by EM. `ridge` times the mean variance is added to the variances
+    of a fit.
     """
 
     mean: Any = None
     covariance: Any = None
     theta: str = "mean"
     ridge: float = 1e-6
+    max_iter: int = 1000
+    tol: float = 1e-10
     rows_kind = "gaps"
     learned: ClassVar[tuple[str, ...]] = ("mean", "covariance")
 
@@ -137,10 +160,11 @@ class NormalModel(Model):
             raise ValueError(f"NormalModel(theta={self.theta!r}): expected 'mean' or 'both'")
         if self.fitted:
             object.__setattr__(self, "mean", np.atleast_1d(self.mean))
-            object.__setattr__(self, "covariance", _matrix(self.covariance, len(self.mean)))
+            object.__setattr__(self, "covariance", spread(self.covariance, len(self.mean)))
 
     def fit(self, rows, weight=None):
-        _, means, covariances = fit_mixture(rows, weight, 1, False, self.ridge, 0, max_iter=1000, tol=1e-10)
+        until = Until("NormalModel", self.max_iter, self.tol)
+        _, means, covariances = fit_mixture(rows, weight, 1, False, self.ridge, 0, until)
         return self._with(mean=means[0], covariance=covariances[0])
 
     def log_density(self, rows):
@@ -150,6 +174,11 @@ class NormalModel(Model):
         by_mean, by_covariance = normal_scores(self._columns(rows, len(self.mean)), self.mean, self.covariance)
         return by_mean if self.theta == "mean" else np.hstack([by_mean, by_covariance])
 
+    @property
+    def n_scores(self):
+        d = len(self.mean)
+        return d if self.theta == "mean" else d + d * (d + 1) // 2
+
     def information(self):
         P = np.linalg.inv(self.covariance)
         if self.theta == "mean":
@@ -158,23 +187,23 @@ class NormalModel(Model):
         i, j = np.tril_indices(d)
         factor = np.where(i == j, 0.5, 1.0)
         # 1/2 tr(P E_a P E_b) over the symmetric directions E_a
-        by_covariance = (P[np.ix_(i, i)] * P[np.ix_(j, j)] + P[np.ix_(i, j)] * P[np.ix_(j, i)]) * np.outer(
-            factor, factor
-        )
+        products = P[np.ix_(i, i)] * P[np.ix_(j, j)] + P[np.ix_(i, j)] * P[np.ix_(j, i)]
         F = np.zeros((d + len(i),) * 2)
-        F[:d, :d], F[d:, d:] = P, by_covariance
+        F[:d, :d], F[d:, d:] = P, products * np.outer(factor, factor)
         return F
 
 
-def _matrix(covariance, d):
+def spread(covariance, d) -> np.ndarray:
+    """A covariance (d, d) of one given as a matrix, as variances, or as one variance."""
     S = np.asarray(covariance, dtype=np.float64)
     S = np.diag(np.broadcast_to(S, d)) if S.ndim < 2 else S
     if S.shape != (d, d) or not np.allclose(S, S.T):
         raise ValueError(f"the covariance must be symmetric of shape {(d, d)}, got shape {S.shape}")
-    if np.linalg.eigvalsh(S).min() <= 0:
-        raise ValueError(
-            f"the covariance must be positive definite; its smallest eigenvalue is {np.linalg.eigvalsh(S).min():g}"
-        )
+    try:
+        np.linalg.cholesky(S)
+    except np.linalg.LinAlgError:
+        least = np.linalg.eigvalsh(S).min()
+        raise ValueError(f"the covariance must be positive definite; its smallest eigenvalue is {least:g}") from None
     return S
 
 
@@ -183,7 +212,8 @@ class MixtureModel(Model):
     """A mixture of Gaussians with "full" or "diag" covariances, fitted by EM. `theta` says in what scores are taken: "all"
     (weights by their logarithms, means, covariances) or "means".
 
-    NaN is a missing entry. A fitted `GaussianMixture` of scikit-learn may stand in its place.
+    NaN is a missing entry. EM ends when the mean log density gains no more than `tol` of itself. A fitted `GaussianMixture`
+    of scikit-learn may stand in its place.
     """
 
     n_components: int = 4
@@ -193,7 +223,8 @@ class MixtureModel(Model):
     covariances: Any = None
     theta: str = "all"
     ridge: float = 1e-6
-    max_iter: int = 200
+    max_iter: int = 500
+    tol: float = 1e-6
     random_state: int = 0
     rows_kind = "gaps"
     learned: ClassVar[tuple[str, ...]] = ("weights", "means", "covariances")
@@ -204,7 +235,7 @@ class MixtureModel(Model):
         if self.theta not in ("all", "means"):
             raise ValueError(f"MixtureModel(theta={self.theta!r}): expected 'all' or 'means'")
         if self.fitted:
-            _check_weights(self.weights)
+            check_shares(self.weights)
             k, d = self.means.shape
             wanted = (k, d, d) if self.covariance_type == "full" else (k, d)
             if self.covariances.shape != wanted or self.weights.shape != (k,):
@@ -212,6 +243,8 @@ class MixtureModel(Model):
                     f"{k} means of {d} columns need weights of shape {(k,)} and covariances of shape {wanted}, "
                     f"got {self.weights.shape} and {self.covariances.shape}"
                 )
+            for S in self.covariances:
+                spread(S, d)
 
     @property
     def _parameters(self):
@@ -219,8 +252,8 @@ class MixtureModel(Model):
 
     def fit(self, rows, weight=None):
         diagonal = self.covariance_type == "diag"
-        size, n_iter = int(self.n_components), int(self.max_iter)
-        found = fit_mixture(rows, weight, size, diagonal, self.ridge, self.random_state, n_iter)
+        until = Until("MixtureModel", self.max_iter, self.tol)
+        found = fit_mixture(rows, weight, int(self.n_components), diagonal, self.ridge, self.random_state, until)
         return self._with(weights=found[0], means=found[1], covariances=found[2])
 
     def log_joint(self, rows):
@@ -231,15 +264,18 @@ class MixtureModel(Model):
         return logsumexp(self.log_joint(rows), axis=1)
 
     def scores(self, rows):
-        R = responsibilities(self.log_joint(rows))[0]
-        parts, kinds = (
-            [] if self.theta == "means" else [R - self.weights * (R.sum(axis=1) > 0)[:, None]],
-            patterns(rows),
-        )
+        R, kinds = responsibilities(self.log_joint(rows))[0], patterns(rows)
+        parts = [R - self.weights * (R.sum(axis=1) > 0)[:, None]] if self.theta == "all" else []
         for c in range(len(self.weights)):
-            found = normal_scores(rows, self.means[c], self.covariances[c], kinds)
-            parts += [R[:, [c]] * found[0]] + ([] if self.theta == "means" else [R[:, [c]] * found[1]])
+            by_mean, by_covariance = normal_scores(rows, self.means[c], self.covariances[c], kinds)
+            parts += [R[:, [c]] * by_mean] + ([R[:, [c]] * by_covariance] if self.theta == "all" else [])
         return np.hstack(parts)
+
+    @property
+    def n_scores(self):
+        k, d = self.means.shape
+        width = d if self.covariance_type == "diag" else d * (d + 1) // 2
+        return k * d if self.theta == "means" else k * (1 + d + width)
 
 
 @model
@@ -253,15 +289,11 @@ class ComponentModel(Model):
         if self.weights is None or not callable(self.function):
             raise TypeError("ComponentModel(weights, log_density) needs the weights of the components and a function")
         object.__setattr__(self, "weights", np.array(self.weights, dtype=np.float64))
-        _check_weights(self.weights)
+        check_shares(self.weights)
 
     def log_joint(self, rows):
         """log p(c) p(x|c), one column a component."""
-        logs = np.asarray(self.function(rows), dtype=np.float64)
-        if logs.shape != (len(rows), len(self.weights)) or np.isnan(logs).any():
-            raise ValueError(
-                f"log p(x|c) has shape {logs.shape} or NaN; expected numbers of shape {(len(rows), len(self.weights))}"
-            )
+        logs = log_values(self.function(rows), (len(rows), len(self.weights)), "log p(x|c)")
         with np.errstate(divide="ignore"):
             return logs + np.log(self.weights)
 
@@ -269,11 +301,29 @@ class ComponentModel(Model):
         return logsumexp(self.log_joint(rows), axis=1)
 
 
-def _check_weights(weights):
+def check_shares(weights):
+    """Refuse probabilities that do not add up to 1."""
     if (weights < 0).any() or abs(weights.sum() - 1) > 1e-6:
         raise ValueError(
             f"weights must be >= 0 and add up to 1; their sum is {weights.sum():g}, the smallest {weights.min():g}"
         )
+
+
+def log_values(values, shape, who) -> np.ndarray:
+    """Logarithms of densities that a function of the user's returned; -inf is a density of 0."""
+    try:
+        logs = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise KernelOutputError(f"{who} returned {type(values).__name__}, expected an array {shape}") from None
+    if logs.shape != shape:
+        raise KernelOutputError(f"{who} returned shape {logs.shape}, expected {shape}: one row for each row of X")
+    wrong = np.isnan(logs) | np.isposinf(logs)
+    if wrong.any():
+        place = np.argwhere(wrong)[0]
+        raise KernelOutputError(
+            f"{who} returned {logs[tuple(place)]} for row {place[0]}; expected a number, or -inf for a density of 0"
+        )
+    return logs
 
 
 def _mixture_of(given):
@@ -294,167 +344,19 @@ class _Scored(Model):
     given: Any = None
 
     def log_density(self, rows):
-        return np.asarray(self.given.score_samples(rows), dtype=np.float64)
+        return log_values(self.given.score_samples(rows), (len(rows),), f"score_samples of {type(self.given).__name__}")
 
 
 def as_model(given) -> Model:
     """Our model of what a user gave: one of ours, a fitted GaussianMixture, or anything fitted with `score_samples`."""
     if isinstance(given, Model):
         return given
-    if type(given).__name__ == "GaussianMixture" and hasattr(given, "means_"):
+    if isinstance(given, type):
+        raise TypeError(f"expected a model, got the class {given.__name__}; write {given.__name__}()")
+    if type(given).__name__ == "GaussianMixture":
+        if not hasattr(given, "means_"):
+            raise ValueError(f"{given!r} is not fitted; fit it, or use MixtureModel, which is fitted with the kernel")
         return _mixture_of(given)
     if hasattr(given, "score_samples"):
         return _Scored(given=given)
     raise TypeError(f"expected a model of mercer.kernels or one with score_samples, got {type(given).__name__}")
-
-
-# ------------------------------------------------------------------------------------------------------------- counts
-def _counts(rows, who):
-    if rows.size and rows.min() < 0:
-        raise ValueError(f"{who} reads counts >= 0; the smallest entry is {rows.min():g}")
-    return rows
-
-
-@model
-class MultinomialModel(Model):
-    """Counts of words drawn independently. Scores are in the logarithms of the probabilities (softmax): x_w - n theta_w.
-
-    The information is that of one word; it is singular, and its pseudo-inverse makes sum_w g_w g'_w / theta_w of it.
-    `smoothing` is added to the count of every word in a fit.
-    """
-
-    probabilities: Any = None
-    smoothing: float = 1.0
-    learned: ClassVar[tuple[str, ...]] = ("probabilities",)
-
-    def check(self):
-        if self.fitted:
-            _check_weights(self.probabilities)
-
-    def fit(self, rows, weight=None):
-        total = (np.ones(len(rows)) if weight is None else weight) @ _counts(rows, "MultinomialModel") + self.smoothing
-        if not np.isfinite(total.sum()) or total.sum() <= 0:
-            raise NanError("the counts have no finite positive sum; rescale the columns")
-        return self._with(probabilities=total / total.sum())
-
-    def log_density(self, rows):
-        x = _counts(self._columns(rows, len(self.probabilities)), "MultinomialModel")
-        return gammaln(x.sum(axis=1) + 1) - gammaln(x + 1).sum(axis=1) + xlogy(x, self.probabilities).sum(axis=1)
-
-    def scores(self, rows):
-        x = _counts(self._columns(rows, len(self.probabilities)), "MultinomialModel")
-        return x - x.sum(axis=1, keepdims=True) * self.probabilities
-
-    def information(self):
-        return np.diag(self.probabilities) - np.outer(self.probabilities, self.probabilities)
-
-    def whitening(self):
-        # Scores add up to 0: on them this inverse does what the pseudo-inverse of the matrix does.
-        p = self.probabilities
-        return np.where(p > 0, 1 / np.sqrt(np.where(p > 0, p, 1.0)), 0.0)
-
-
-@model
-class DirichletMultinomial(Model):
-    """Counts of bursty words (Dirichlet compound multinomial). Its Fisher kernel behaves like TF-IDF: Elkan (2005).
-
-    Fitted by Minka's fixed point; `floor` is the smallest parameter, for words that hardly occur.
-    """
-
-    alpha: Any = None
-    floor: float = 1e-4
-    max_iter: int = 200
-    learned: ClassVar[tuple[str, ...]] = ("alpha",)
-
-    def check(self):
-        if self.fitted and (self.alpha <= 0).any():
-            raise ValueError(f"DirichletMultinomial(alpha=...) must be > 0; the smallest is {self.alpha.min():g}")
-
-    def fit(self, rows, weight=None):
-        x = _counts(rows, "DirichletMultinomial")
-        w = np.ones(len(x)) if weight is None else weight
-        n = x.sum(axis=1)
-        if not np.isfinite(n).all() or n.max() <= 0:
-            raise NanError("the counts have no finite positive sum; rescale the columns")
-        alpha = np.maximum(w @ x / (w @ n), self.floor)
-        for _ in range(self.max_iter):
-            up = w @ (digamma(x + alpha) - digamma(alpha))
-            down = w @ (digamma(n + alpha.sum()) - digamma(alpha.sum()))
-            if not down > 0:
-                raise NanError("the counts are too small for a fit; rescale the columns")
-            new = np.clip(alpha * up / down, self.floor, 1e6)
-            moved, alpha = np.abs(new / alpha - 1).max(), new
-            if moved < 1e-6:
-                break
-        return self._with(alpha=alpha)
-
-    def log_density(self, rows):
-        x = _counts(self._columns(rows, len(self.alpha)), "DirichletMultinomial")
-        n, total = x.sum(axis=1), self.alpha.sum()
-        words = (gammaln(x + self.alpha) - gammaln(self.alpha) - gammaln(x + 1)).sum(axis=1)
-        return gammaln(n + 1) + gammaln(total) - gammaln(n + total) + words
-
-    def scores(self, rows):
-        x = _counts(self._columns(rows, len(self.alpha)), "DirichletMultinomial")
-        n, total = x.sum(axis=1, keepdims=True), self.alpha.sum()
-        return digamma(total) - digamma(n + total) + digamma(x + self.alpha) - digamma(self.alpha)
-
-
-# ------------------------------------------------------------------------------------------------------------- user's own
-@model
-class UserModel(Model):
-    """Your own density: `log_density(rows, theta)` -> (n,), at the parameters `theta`.
-
-    Scores are central differences, or torch's gradients with `gradient="torch"` (the function then gets tensors). Give
-    `information_matrix` where you know it.
-    """
-
-    function: Callable | None = None
-    theta: Any = None
-    gradient: str = "differences"
-    step: float = 1e-5
-    information_matrix: Any = None
-    rows_kind: str = "vectors"
-
-    def check(self):
-        if not callable(self.function):
-            raise TypeError(f"UserModel(log_density, theta) needs a function, got {self.function!r}")
-        if self.gradient not in ("differences", "torch"):
-            raise ValueError(f"UserModel(gradient={self.gradient!r}): expected 'differences' or 'torch'")
-        theta = np.array(self.theta, dtype=np.float64).ravel()
-        theta.flags.writeable = False
-        object.__setattr__(self, "theta", theta)
-
-    def log_density(self, rows):
-        out = np.asarray(self.function(rows, self.theta), dtype=np.float64)
-        if out.shape != (len(rows),):
-            raise ValueError(f"the log density returned shape {out.shape}, expected {(len(rows),)}")
-        return out
-
-    def scores(self, rows):
-        return self._by_torch(rows) if self.gradient == "torch" else self._by_differences(rows)
-
-    def _by_differences(self, rows):
-        out = np.zeros((len(rows), len(self.theta)))
-        for j, value in enumerate(self.theta):
-            h = self.step * max(1.0, abs(value))
-            up, down = self.theta.copy(), self.theta.copy()
-            up[j], down[j] = value + h, value - h
-            high, low = (np.asarray(self.function(rows, t), dtype=np.float64) for t in (up, down))
-            possible = np.isfinite(high) & np.isfinite(low)  # a row of density 0 has no score
-            out[possible, j] = (high[possible] - low[possible]) / (up[j] - down[j])
-        return out
-
-    def _by_torch(self, rows):
-        try:
-            import torch
-        except ImportError as error:
-            raise ImportError("gradient='torch' needs torch; pip install 'mercer[gpu]'") from error
-        data = torch.as_tensor(rows) if isinstance(rows, np.ndarray) and rows.dtype != object else rows
-        J = torch.autograd.functional.jacobian(lambda t: self.function(data, t), torch.tensor(self.theta))
-        return np.nan_to_num(J.detach().numpy().astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-
-    def information(self):
-        if self.information_matrix is None:
-            return super().information()
-        return np.asarray(self.information_matrix, dtype=np.float64)

@@ -23,7 +23,7 @@ __all__ = ["DynamicTimeWarping", "GlobalAlignment", "Signature"]
 Scale = Annotated[Any, Spec(low=0.0, open_low=True, words=("median",))]
 Depth = Annotated[Any, Spec(low=1, integer=True, optional=True)]
 
-_WORK = 2e7  # elementary operations between two returns to Python: some hundredths of a second
+_WORK = 1e7  # elementary operations between two returns to Python: some hundredths of a second
 _STRIP = 100.0  # sum of |c| over a row of cells that one power series is trusted with
 _SAMPLE = 2000  # pairs of steps for a median
 
@@ -70,6 +70,12 @@ class _Sequences(PairKernel):
     reads_objects = True
     not_differentiable: ClassVar[tuple[str, ...]] = ("lengthscale",)
 
+    def refuse(self, rows):
+        one_width(self._read(rows))
+
+    def _read(self, rows):
+        return validate.each_object(lambda x: steps_of(x, type(self).__name__), validate.objects(rows))
+
     def parse(self, x):
         return Series(self._scaled(x))
 
@@ -84,8 +90,7 @@ class _Sequences(PairKernel):
     def _resolved(self, rows, weight):
         if self.lengthscale != "median":
             return self
-        series = validate.each_object(lambda x: steps_of(x, type(self).__name__), validate.objects(rows))
-        return self._with(lengthscale=self._median(series))
+        return self._with(lengthscale=self._median(self._read(rows)))
 
     def _median(self, series):
         """Median distance of two steps times the root of the median length, as Cuturi (2011) suggests."""
@@ -97,23 +102,24 @@ class _Sequences(PairKernel):
 
         x, xo = _packed(xs, ys)
         y, yo = _packed(ys, xs)
+        half = begins_with(ys, xs)
         out, place = np.zeros((len(xs), len(ys))), np.zeros(2, np.int64)
-        room = _room(tables, kind, xo, yo, **settings)
+        room = _room(tables, kind, xo, yo, x.shape[1], **settings)
         # What a worker of a stopped loop returns is thrown away.
-        while tables.advance(kind, x, xo, y, yo, place, *room, out, _WORK / work) and not stopping():
+        while tables.advance(kind, x, xo, y, yo, half, place, *room, out, _WORK / work) and not stopping():
             pass
         return out
 
 
-def _room(tables, kind, xo, yo, band=0, gaussian=False, cuts=1, terms=1, levels=0):
-    """Settings and buffers of a table: one row, as long as the shorter of two sequences."""
+def _room(tables, kind, xo, yo, d, band=0, gaussian=False, cuts=1, terms=1, levels=0):
+    """Settings and buffers of a table: a few rows, as long as the shorter of two sequences."""
     columns = int(min(np.diff(xo).max(initial=0), np.diff(yo).max(initial=0)))
     width = (levels + 1) ** 2 if kind == tables.TRUNCATED else terms
     factorials = np.array([1.0 / math.factorial(k) for k in range(2 * (levels + 1) if levels else 2 * terms)])
-    state = np.zeros((columns * cuts + 1, width))
-    f = np.ones(width)
-    return (int(band), gaussian, np.array([cuts, cuts]), factorials, state,
-            np.zeros(columns + 1, np.int64), f, np.zeros(3 * width))  # fmt: skip
+    paths = kind in (tables.SIGNATURE, tables.TRUNCATED)
+    lines, e = np.zeros((0, 0) if paths else (d + 4, columns + 9)), np.zeros(columns + 1, np.int64)
+    state = np.zeros((columns * cuts + 1 if paths else 0, width))
+    return int(band), gaussian, np.array([cuts, cuts]), factorials, lines, e, state, np.ones(width), np.zeros(3 * width)
 
 
 def _packed(xs, others):
@@ -128,14 +134,24 @@ def _packed(xs, others):
     return (np.concatenate(filled) if filled else np.zeros((0, max(widths, default=1)))), ends
 
 
+def begins_with(ys, xs) -> bool:
+    """Whether the first objects of ys are those of xs: a tile on the diagonal, which holds pairs in both orders."""
+    return len(ys) >= len(xs) and all(x is y for x, y in zip(xs, ys, strict=False))
+
+
+def one_width(series):
+    """Refuse steps of different widths, by row."""
+    filled = [(i, s.shape[1]) for i, s in enumerate(series) if len(s)]
+    for i, width in filled:
+        first, expected = filled[0]
+        if width != expected:
+            raise ValueError(f"row {i} has steps of {width} columns, row {first} of {expected}; expected one width")
+
+
 def median_step(series) -> float:
     """Median distance of two steps, of a seeded sample over the distinct sequences; 1 if all steps are equal."""
+    one_width(series)
     distinct = sorted({s.tobytes(): s for s in series if len(s)}.values(), key=_place)
-    widths = {s.shape[1] for s in distinct}
-    if len(widths) > 1:
-        raise ValueError(
-            f"sequences have steps of {' and '.join(map(str, sorted(widths)))} columns; expected one width"
-        )
     if not distinct:
         return 1.0
     steps = np.concatenate(distinct)
@@ -203,6 +219,9 @@ class GlobalAlignment(_Sequences):
                 f"{self!r} overflows: k(x, y) is up to exp({logs.max():.4g}); use normalised=True, which divides first"
             )
         return np.exp(logs)
+
+    def block_diag(self, xs):
+        return np.ones(len(xs)) if self.normalised else super().block_diag(xs)
 
     def _logarithms(self, xs, ys):
         from mercer.kernels import _compiled_sequences as tables

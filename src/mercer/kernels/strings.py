@@ -8,9 +8,19 @@ import numpy as np
 from mercer import validate
 from mercer.kernels.base import PairKernel, frozen
 from mercer.kernels.parameters import Count, Natural, Spec
+from mercer.kernels.suffixes import common_prefixes
 from mercer.kernels.validity import certificate
 from mercer.kernels.vocabulary import projected
-from mercer.kernels.words import NamedFeatures, Pattern, Text, WordVocabulary, count_words, summed, symbols, word_matrix
+from mercer.kernels.words import (
+    NamedFeatures,
+    Pattern,
+    Text,
+    WordVocabulary,
+    count_words,
+    summed,
+    symbols,
+    word_matrix,
+)
 from mercer.registry import register
 
 __all__ = [
@@ -28,8 +38,7 @@ Decay = Annotated[Any, Spec(low=0.0, open_low=True, high=1.0)]
 Longest = Annotated[Any, Spec(low=1, integer=True, optional=True)]
 
 _NEIGHBOURS = 1 << 26  # letters of all the words that mismatches may make
-_GROW, _WALK = 1 << 15, 1 << 17  # letters between two returns from compiled code
-_DENSE = 8  # up to so many letters every state has a place for each
+_LETTERS = 1 << 20  # of one side whose suffixes are put in order at once
 _STEPS = 2e7  # steps of a recursion between two returns
 
 
@@ -145,7 +154,7 @@ class Mismatch(NamedFeatures):
     def count_matrix(self, objects, vocabulary=None):
         text, pattern = Text.of(objects, "Mismatch"), Pattern.solid(int(self.k))
         own, counts, first = count_words(text, pattern)
-        windows = text.symbols[first[:, None] + np.arange(pattern.span)]
+        windows = text.symbols[first[:, None] + np.arange(pattern.span)].astype(np.int64)
         owner, variants = self._neighbours(windows)
         near = Text(variants, variants.ravel(), np.arange(len(variants) + 1) * pattern.span)
         words, met, first = count_words(near, pattern)
@@ -223,33 +232,21 @@ def _letters_of(objects):
 
 # ---------------------------------------------------------------------------------------------- pair by pair
 class _StringPairs(PairKernel):
-    """Pairs of strings as arrays of symbols. Of a pair the one that comes first by length and content is `s`.
-
-    So k(x, y) and k(y, x) are the same number to the last bit.
-    """
+    """Pairs of strings as arrays of symbols."""
 
     reads_objects = True
 
     def parse(self, x):
-        return symbols(x, type(self).__name__)
+        return symbols(x, type(self).__name__).astype(np.int64)
 
     @property
     def validity(self):
         return certificate("psd", f"{type(self).__name__} is an inner product of weighted counts of substrings")
 
-    def block(self, xs, ys):
-        out = np.zeros((len(xs), len(ys)))
-        of_x, of_y = ([(len(s), s.tobytes()) for s in side] for side in (xs, ys))
-        for i, x in enumerate(xs):
-            later = [j for j in range(len(ys)) if of_x[i] <= of_y[j]]
-            out[i, later] = self._values(x, [ys[j] for j in later])
-        for j, y in enumerate(ys):
-            later = [i for i in range(len(xs)) if of_y[j] < of_x[i]]
-            out[later, j] = self._values(y, [xs[i] for i in later])
-        return out
 
-    def _values(self, s, others):
-        raise NotImplementedError
+def _key(s):
+    """By length, then by content. What is computed of strings in this order is the same for (x, y) and (y, x) to the last bit."""
+    return len(s), s.tobytes()
 
 
 @register
@@ -257,8 +254,8 @@ class _StringPairs(PairKernel):
 class AllSubstrings(_StringPairs):
     """All substrings (S3): the sum of decay^|u| times the counts of u in both strings over all substrings u.
 
-    Only lengths from `shortest` to `longest` count. A suffix automaton of one string reads the other, in time linear in both
-    lengths. Vishwanathan & Smola (2003).
+    Only lengths from `shortest` to `longest` count. The suffix array of the strings gives it in time linear in their lengths.
+    Vishwanathan & Smola (2003).
 
     >>> float(AllSubstrings()(["abab"], ["abba"])[0, 0])  # a: 4, b: 4, ab: 2, ba: 1
     11.0
@@ -275,50 +272,43 @@ class AllSubstrings(_StringPairs):
                 f"AllSubstrings(shortest={self.shortest!r}, longest={self.longest!r}): no length is between them"
             )
 
-    def _values(self, s, others):
-        if not others or not len(s):
-            return np.zeros(len(others))
-        automaton = _Automaton(s, self._cumulated(len(s)))
-        return [automaton.read(t) for t in others]
+    def parse(self, x):
+        return symbols(x, "AllSubstrings")
+
+    def block(self, xs, ys):
+        out = np.zeros((len(xs), len(ys)))
+        for i in _some(xs):
+            for j in _some(ys):
+                out[i, j] = self._shared(xs[i], ys[j])
+        return out
+
+    def _shared(self, xs, ys):
+        """All strings of both sides at once: what they share costs little beside putting their suffixes in order."""
+        of_x, of_y = ([_key(s) for s in side] for side in (xs, ys))
+        strings = dict(zip([*of_x, *of_y], [*xs, *ys], strict=True))
+        place = {key: u for u, key in enumerate(sorted(strings))}
+        ordered = [strings[key] for key in place]
+        K = common_prefixes(ordered, self._cumulated(len(ordered[-1])))
+        return K[np.ix_([place[k] for k in of_x], [place[k] for k in of_y])]
 
     def _cumulated(self, n):
         """Sums of the weights of the lengths 0 ... l for l up to n."""
-        lengths = np.arange(n + 1)
-        last = n if self.longest is None else int(self.longest)
-        weight = np.where((lengths >= self.shortest) & (lengths <= last), float(self.decay) ** lengths, 0.0)
-        return np.cumsum(weight)
+        weight = np.arange(n + 1.0)
+        np.power(float(self.decay), weight, out=weight)
+        weight[: int(self.shortest)] = 0.0
+        if self.longest is not None:
+            weight[int(self.longest) + 1 :] = 0.0
+        return np.cumsum(weight, out=weight)
 
 
-class _Automaton:
-    """The suffix automaton of a string: memory and time are linear in the length, whatever the number of letters."""
-
-    def __init__(self, s, weight):
-        from mercer.kernels import _compiled_strings as c
-
-        self._letters, ranks = np.unique(s, return_inverse=True)
-        n, base = len(s), len(self._letters)
-        small = base <= _DENSE
-        node = np.full((2 * n + 1, c.FIRST + base * small), -1, np.int32)
-        node[0, c.LENGTH] = 0
-        value = np.zeros((2 * n + 1, 2))
-        slots = 1 if small else 1 << (6 * n).bit_length()  # there are at most 3 n edges
-        key, goal, following = np.full(slots, -1), np.empty(slots, np.int32), np.empty(slots, np.int32)
-        head, book = np.full(2 * n + 1, -1, np.int32), np.array([1, 0])
-        for first in range(0, n, _GROW):
-            stop = min(first + _GROW, n)
-            c.grow(ranks, first, stop, book, node, value, base, key, goal, head, following)
-        order = np.empty(book[c.STATES], np.int32)
-        c.by_length(node, np.zeros(n + 2, np.int32), order)
-        c.settle(order, node, value, weight)
-        self._state = node, value, weight, base, key, goal
-
-    def read(self, t):
-        """The sum over the places of t of what the substrings that end there share with the string."""
-        from mercer.kernels import _compiled_strings as c
-
-        place = np.minimum(np.searchsorted(self._letters, t), len(self._letters) - 1)
-        ranks, at = np.where(self._letters[place] == t, place, -1), np.zeros(2, np.int64)
-        return sum(c.walk(ranks, i, min(i + _WALK, len(t)), at, *self._state) for i in range(0, len(t), _WALK))
+def _some(strings):
+    """Slices of strings that have at most _LETTERS letters together, or are one string."""
+    ends, first = np.cumsum([len(s) for s in strings]), 0
+    while first < len(strings):
+        before = ends[first - 1] if first else 0
+        stop = max(int(np.searchsorted(ends, before + _LETTERS, "right")), first + 1)
+        yield slice(first, stop)
+        first = stop
 
 
 @register
@@ -336,8 +326,9 @@ class GappySubsequence(_StringPairs):
     decay: Decay = 0.5
     not_differentiable = ("decay",)
 
-    def _values(self, s, others):
-        return [self._value(s, t) for t in others]
+    def block(self, xs, ys):
+        pairs = [[sorted((x, y), key=_key) for y in ys] for x in xs]
+        return np.array([[self._value(s, t) for s, t in row] for row in pairs]).reshape(len(xs), len(ys))
 
     def _value(self, s, t):
         from mercer.kernels import _compiled_strings as c
@@ -380,7 +371,8 @@ class WeightedDegree(_StringPairs):
         return out
 
     def _runs(self, n):
-        """What a run of r equal places is worth, for r up to n."""
-        degree, d = int(self.degree), np.arange(1, int(self.degree) + 1)
-        weight = 2.0 * (degree - d + 1) / (degree * (degree + 1))
-        return np.array([np.sum(weight[:r] * (r - d[:r] + 1)) for r in range(n + 1)])
+        """What a run of r equal places is worth, for r up to n: it holds r - d + 1 words of length d."""
+        weight, degree = np.zeros(n + 1), int(self.degree)
+        d = np.arange(1, min(degree, n) + 1)
+        weight[d] = 2.0 * (degree - d + 1) / (degree * (degree + 1))
+        return np.cumsum(np.cumsum(weight))

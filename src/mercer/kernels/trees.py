@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from mercer.errors import NanError
-from mercer.kernels.base import FeatureKernel, PairKernel, frozen
+from mercer.kernels.base import FeatureKernel, PairKernel, frozen, require_memory
 from mercer.kernels.codes import code_of
 from mercer.kernels.parameters import Spec
 from mercer.kernels.validity import certificate
@@ -127,9 +127,8 @@ class SubsetTree(PairKernel):
     A production is a node with the labels of its children, in order; a fragment takes all children of a node or none.
     Collins & Duffy (2002).
 
-    >>> float(
-    ...     SubsetTree(1.0)(["(NP (D the) (N dog))"], ["(NP (D the) (N cat))"])[0, 0]
-    ... )  # D the; NP with D, with (D the)
+    >>> dog, cat = "(NP (D the) (N dog))", "(NP (D the) (N cat))"
+    >>> float(SubsetTree(1.0)([dog], [cat])[0, 0])  # D the; NP with D, with (D the)
     3.0
     """
 
@@ -144,6 +143,9 @@ class SubsetTree(PairKernel):
         from mercer.kernels import _compiled_graphs as loops
 
         n, m = len(x.codes), len(y.codes)
+        require_memory(
+            8 * n * m, f"SubsetTree of two trees with {n} and {m} inner nodes", ["use Subtree, or smaller trees"]
+        )
         C, total, step = np.empty((n, m)), 0.0, max(1, _STEPS // max(m, 1))
         for start in range(0, n, step):
             total += loops.common_fragments(x.codes, y.codes, x.ptr, x.children, y.ptr, y.children, float(self.decay), C,

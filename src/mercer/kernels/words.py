@@ -42,27 +42,36 @@ class NamedFeatures(FeatureKernel):
 
 # ---------------------------------------------------------------------------------------------- letters
 def symbols(x, who) -> np.ndarray:
-    """Whole numbers for the letters of a string, for bytes, or for the tokens of a sequence."""
+    """Whole numbers for the letters of a string or of bytes (int32), or for the tokens of a sequence (int64)."""
     if isinstance(x, str):
-        return np.frombuffer(x.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
+        return np.frombuffer(x.encode("utf-32-le", "surrogatepass"), "<i4").astype(np.int32, copy=False)
     if isinstance(x, (bytes, bytearray)):
-        return np.frombuffer(x, np.uint8).astype(np.int64) + _BYTES
+        return np.frombuffer(x, np.uint8) + np.int32(_BYTES)
     if isinstance(x, (list, tuple)) or (isinstance(x, np.ndarray) and x.ndim == 1):
-        return np.fromiter((_token(v) for v in x), np.int64, len(x))
+        return np.fromiter(map(_symbol, x), np.int64, len(x))
     raise TypeError(
         f"{who} reads strings, got {type(x).__name__}: {str(x)[:40]!r}; pass str, bytes or sequences of tokens"
     )
 
 
+def _symbol(token):
+    try:
+        return _number(token)
+    except TypeError:
+        raise TypeError(
+            f"a token must be a string, bytes or a number, got {type(token).__name__}: {str(token)[:40]!r}"
+        ) from None
+
+
 @lru_cache(maxsize=1 << 16, typed=True)
-def _token(value):
+def _number(token):
     """A negative number of 63 bits of a digest: the same in every row and every call, without a vocabulary."""
-    if isinstance(value, numbers.Real) and value == value and not isinstance(value, bool):
-        whole = isinstance(value, numbers.Integral) or float(value).is_integer()
-        value = ("number", str(int(value)) if whole else float(value).hex())
-    elif not isinstance(value, (str, bytes, tuple, bool, np.bool_)):
-        raise TypeError(f"a token must be a string, bytes or a number, got {type(value).__name__}: {str(value)[:40]!r}")
-    return -1 - (int.from_bytes(digest(value)[:8], "little") >> 1)
+    if isinstance(token, numbers.Real) and token == token and not isinstance(token, bool):
+        whole = isinstance(token, numbers.Integral) or float(token).is_integer()
+        token = ("number", str(int(token)) if whole else float(token).hex())
+    elif not isinstance(token, (str, bytes, tuple, bool, np.bool_)):
+        raise TypeError
+    return -1 - (int.from_bytes(digest(token)[:8], "little") >> 1)
 
 
 @dataclass(frozen=True)
@@ -83,8 +92,8 @@ class Text:
     def ranks(self):
         """(letters in order, the place of each symbol among them)."""
         s = self.symbols
-        size = int(s.max()) + 1 if len(s) and s.min() >= 0 else _FULL
-        return _rank(s, size)
+        low, high = (int(s.min()), int(s.max())) if len(s) else (0, 0)
+        return _rank(s, high - low + 1, low)
 
     def starts(self, span):
         """Places where a word of this span begins within its row, and how many each row has."""
@@ -121,13 +130,13 @@ def spelled(text, pattern, start):
 
 
 # ---------------------------------------------------------------------------------------------- words
-def _rank(values, size):
-    """(distinct values in order, the place of each among them) for values below `size`."""
+def _rank(values, size, low=0):
+    """(distinct values in order, the place of each among them) for values of low ... low + size - 1."""
     if size > max(4 * len(values), 1 << 16):
         return np.unique(values, return_inverse=True)
-    seen = np.zeros(size, bool)
-    seen[values] = True
-    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[values]
+    seen, at = np.zeros(size, bool), values - low if low else values
+    seen[at] = True
+    return np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[at]
 
 
 class _Words:
