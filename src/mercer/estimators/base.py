@@ -19,12 +19,16 @@ from mercer.gram import GivenGram, Gram, gram, prepared_gram
 from mercer.gram.plan import budget, require
 from mercer.kernels import Kernel, Pairwise, as_kernel
 from mercer.linalg import smallest_eigenvalue
+from mercer.linalg.inplace import factor_block
 
 __all__ = ["KernelEstimator", "forget", "lazily"]
 
 logger = logging.getLogger("mercer")
 
 REPAIRS = ("clip", "flip", "shift")
+_FACTORED = (
+    3000  # rows of a given Gram matrix that are factorised to see that they can be: far quicker than an eigenvalue
+)
 _LONGEST = 30.0  # seconds that one sweep over a Gram that is not held may take
 
 CONSTRAINTS = {  # of the parameters that all Gram-based estimators share
@@ -180,9 +184,16 @@ class KernelEstimator(BaseEstimator):
         return self._tested(K, certificate)
 
     def _tested(self, K, certificate):
+        tolerance = 10 * K.shape[0] * np.finfo(K.dtype).eps * max(float(np.abs(K.diag()).max()), np.finfo(K.dtype).tiny)
+        if (
+            isinstance(K, GivenGram)
+            and K.shape[0] <= _FACTORED
+            and not factor_block(K.K + tolerance * np.eye(len(K.K), dtype=K.dtype))
+        ):
+            logger.info("the Gram matrix has a Cholesky factor, up to rounding: it is positive semi-definite")
+            return None
         smallest, _ = smallest_eigenvalue(K, np.random.default_rng(0))
         self.smallest_eigenvalue_ = smallest
-        tolerance = 10 * K.shape[0] * np.finfo(K.dtype).eps * max(float(np.abs(K.diag()).max()), np.finfo(K.dtype).tiny)
         if smallest >= -tolerance:
             logger.info("the kernel carries no certificate; its smallest eigenvalue on these rows is %.3g", smallest)
             return None
@@ -239,6 +250,13 @@ class KernelEstimator(BaseEstimator):
             self._gram = GivenGram(self.X_fit_)
         elif "kernel_" in state and "X_fit_" in state and validate.n_rows(self.X_fit_):
             self._gram = gram(self.kernel_, self.X_fit_, engine=self.engine, memory=self.memory, validated=True)
+
+
+def _has_factor(K, shift):
+    """Whether a symmetric matrix with a shifted diagonal has a Cholesky factor."""
+    A = np.array(K, order="C")
+    A[np.diag_indices(len(A))] += A.dtype.type(shift)
+    return factor_block(A) == 0
 
 
 def forget(estimator):
