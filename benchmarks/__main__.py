@@ -32,6 +32,7 @@ QUESTIONS = (
     ridge_path,
     svm,
     rvm,
+    gaussian_process,
     landmarks,
     low_rank,
     medoids,

@@ -14,6 +14,7 @@ NAMES = [
     "dask_workers",
     "density",
     "first_call",
+    "gaussian_process",
     "gram_composite",
     "gram_rbf",
     "graphs",

@@ -18,6 +18,7 @@ from mercer.errors import NotPSDError, NumericalWarning
 from mercer.gram import GivenGram, Gram, gram, prepared_gram
 from mercer.gram.plan import budget, require
 from mercer.kernels import Kernel, Pairwise, as_kernel
+from mercer.kernels.sklearn_gp import is_sklearn_kernel
 from mercer.linalg import smallest_eigenvalue
 from mercer.linalg.inplace import factor_block
 
@@ -91,7 +92,7 @@ class KernelEstimator(BaseEstimator):
     def _kernel(self) -> Kernel:
         """The kernel object that `kernel` and scikit-learn's parameters mean."""
         extra = getattr(self, "kernel_params", None) or {}
-        if callable(self.kernel) and not isinstance(self.kernel, Kernel):
+        if callable(self.kernel) and not isinstance(self.kernel, Kernel) and not is_sklearn_kernel(self.kernel):
             return Pairwise(partial(self.kernel, **extra) if extra else self.kernel)
         settings = {name: getattr(self, name) for name in ("gamma", "degree", "coef0") if hasattr(self, name)}
         return as_kernel(self.kernel, **{**settings, **extra})

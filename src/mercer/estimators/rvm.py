@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
+from mercer.estimators.charts import Chart, by_column
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
 from mercer.estimators.labels import class_labels
-from mercer.estimators.tuning import _Chart
 from mercer.gram import GivenGram, gram, prepared_gram
 from mercer.gram.plan import budget
 from mercer.linalg import Status
@@ -141,17 +141,8 @@ class _RVM(KernelEstimator):
         return solution, kernel, path
 
     def _by_column(self, rows):
-        kernel = self.kernel_
-        if self.learn_kernel != "columns":
-            return kernel
-        names = [n for n in kernel.differentiable if n.split("__")[-1] == "lengthscale"]
-        scalars = {n: v for n in names if np.ndim(v := kernel.get_params()[n]) == 0}
-        if getattr(rows, "ndim", 1) != 2 or kernel.columns or not names:
-            raise ValueError(
-                f'learn_kernel="columns" needs rows of numbers and a kernel with a lengthscale for all of them, got {kernel!r}; '
-                "learn_kernel=True learns the parameters as they are"
-            )
-        return kernel.replace(**{n: np.full(rows.shape[1], float(v)) for n, v in scalars.items()})
+        columns = self.learn_kernel == "columns"
+        return by_column(self.kernel_, rows, 'learn_kernel="columns"') if columns else self.kernel_
 
     # ------------------------------------------------------------------------------------ state
     def _keep(self, rows, machines):
@@ -555,8 +546,8 @@ def _climb(kernel, rows, index, constant, solution, slopes):
     """L-BFGS in the logs of the kernel's parameters (and of alphas and noise): the kernel found, and where to go on from."""
     vectors = np.flatnonzero(solution.active >= int(constant))
     centres = validate.take(rows, index[solution.active[vectors] - int(constant)])
-    chart = _Chart(kernel, list(kernel.differentiable), 1.0 / max(solution.noise, np.finfo(float).tiny))
-    size = len(chart.start)
+    chart = Chart(kernel, kernel.differentiable, {"beta": 1.0 / max(solution.noise, np.finfo(float).tiny)})
+    size = len(chart)
 
     def parts(z):
         K = gram(chart.kernel_at(z[:size]), rows, centres, validated=True) if len(vectors) else None
@@ -570,7 +561,7 @@ def _climb(kernel, rows, index, constant, solution, slopes):
         value, W, by_alpha, by_beta = slopes(Phi, np.exp(z[size:]), float(np.exp(-z[size - 1])))
         by_name = K.pullback(np.ascontiguousarray(W[:, vectors]))
         beta = float(np.exp(z[size - 1]))
-        slope = np.concatenate([chart.gradient(z[:size], by_name, by_beta / beta), by_alpha])
+        slope = np.concatenate([chart.gradient(z[:size], by_name, [by_beta / beta]), by_alpha])
         return -value, -slope
 
     start = np.concatenate([chart.start, np.log(solution.alphas)])

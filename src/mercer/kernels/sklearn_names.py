@@ -7,6 +7,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.columns import AdditiveChi2, Chi2
 from mercer.kernels.products import Cosine, Linear, Polynomial, Sigmoid
 from mercer.kernels.radial import RBF, Laplacian
+from mercer.kernels.sklearn_gp import from_sklearn, is_sklearn_kernel
 from mercer.kernels.user import Pairwise
 
 __all__ = ["WORDS", "as_kernel"]
@@ -45,7 +46,8 @@ WORDS = (*_BUILDERS, "precomputed")
 
 
 def as_kernel(kernel, *, gamma=None, degree=3, coef0=1.0, **_) -> Kernel:
-    """Kernel object of what an estimator was given: a kernel, one of scikit-learn's words, or a function of two rows.
+    """Kernel object of what an estimator was given: a kernel, one of scikit-learn's words or Gaussian process kernels, or a
+    function of two rows.
 
     `gamma=None` means 1 / n_features, as in scikit-learn's pairwise kernels; "scale" and "auto" as in its SVMs.
 
@@ -60,6 +62,8 @@ def as_kernel(kernel, *, gamma=None, degree=3, coef0=1.0, **_) -> Kernel:
                 f"kernel={kernel!r} is not known; the words are {', '.join(WORDS)}, or pass a kernel such as RBF(0.3)"
             )
         return _BUILDERS[kernel](gamma="auto" if gamma is None else gamma, degree=degree, coef0=coef0)
+    if is_sklearn_kernel(kernel):
+        return from_sklearn(kernel)[0]
     if callable(kernel):
         return Pairwise(kernel)
     raise TypeError(f"kernel={kernel!r} must be a mercer kernel, a word or a function of two rows")

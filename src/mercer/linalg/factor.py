@@ -62,12 +62,15 @@ class Factor:
             result[start:stop] = np.einsum("ij,ij->i", panel, panel, dtype=np.float64)
         return result
 
-    def inverse(self) -> np.ndarray:
-        """(K + jitter I)^-1 as a full symmetric matrix, 2 n^3 / 3 flops."""
-        C = self.array.copy()
+    def inverse(self, overwrite: bool = False) -> np.ndarray:
+        """(K + jitter I)^-1 as a full symmetric matrix, 2 n^3 / 3 flops. `overwrite` makes it in `array`: the factor is gone."""
+        C = self.array if overwrite else self.array.copy()
         run_interruptibly(invert_block, C, seconds_predicted=seconds_for_solve(self.n, self.n // 3))
-        C = np.tril(C)
-        C += np.tril(C, -1).T
+        for start in range(0, self.n, PANEL):
+            stop = min(start + PANEL, self.n)
+            corner = np.tril(C[start:stop, start:stop])
+            C[start:stop, start:stop] = corner + np.tril(corner, -1).T
+            C[start:stop, stop:] = C[stop:, start:stop].T
         return C
 
     def multiply(self, B: np.ndarray) -> np.ndarray:

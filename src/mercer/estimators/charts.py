@@ -1,0 +1,151 @@
+"""The parameters of a kernel as one vector of an optimiser: logs of positive ones, others as they are, extra numbers last."""
+
+import numpy as np
+from scipy.optimize import minimize
+
+from mercer.kernels import Constant, Scaled
+from mercer.kernels.names import slots
+from mercer.kernels.parameters import specs
+
+__all__ = ["Chart", "by_column", "minimum", "tunable"]
+
+SPAN = float(np.log(1e4))  # positive parameters stay within this factor of where they started
+
+
+class Chart:
+    """Flat search vector z <-> parameters `names` of a kernel and `extra` positive numbers by name.
+
+    What is infinite (a lengthscale that switches its column off) or 0 (a scale without a log) stays as it is.
+    limits: (low, high) by name, on the natural scale; others may move by the factor 1e4 if positive, else freely.
+    """
+
+    def __init__(self, kernel, names, extra=None, limits=None):
+        self.kernel, self.names, self.extra = kernel, list(names), dict(extra or {})
+        self.values = {n: np.asarray(kernel.get_params()[n], np.float64) for n in self.names}
+        self.positive = {n: _is_positive(kernel, n) for n in self.names}
+        self.free = {n: np.isfinite(v) & ((v > 0) | (not self.positive[n])) for n, v in self.values.items()}
+        parts = [self._to(n, self.values[n][self.free[n]]) for n in self.names]
+        self.start = np.concatenate([*parts, np.log([*self.extra.values()])]) if parts or self.extra else np.zeros(0)
+        self.limits = dict(limits or {})
+
+    def __len__(self):
+        return len(self.start)
+
+    def _to(self, name, values):
+        return np.log(values) if self.positive[name] else values
+
+    @property
+    def _owners(self):
+        """The name that each entry of z belongs to."""
+        own = [n for n in self.names for _ in range(int(self.free[n].sum()))]
+        return [*own, *self.extra]
+
+    def bounds(self) -> list:
+        """(low, high) of each entry of z; None where it is free."""
+        out: list[tuple[float | None, float | None]] = []
+        for name, z in zip(self._owners, self.start, strict=True):
+            logs = name in self.extra or self.positive[name]
+            if name in self.limits:
+                low, high = (np.log(v) if logs else v for v in self.limits[name])
+                out.append((float(low), float(high)))
+            else:
+                out.append((z - SPAN, z + SPAN) if logs else (None, None))
+        return out
+
+    def ties(self) -> np.ndarray:
+        """Matrix (len(z), parameters) that moves all entries of a parameter together."""
+        owners = self._owners
+        different = list(dict.fromkeys(owners))
+        return (np.array(owners)[:, None] == np.array(different)).astype(float)
+
+    def several(self) -> bool:
+        """Whether some parameter has more than one entry."""
+        return len(set(self._owners)) < len(self.start)
+
+    def at_bounds(self, z) -> list[str]:
+        """Names of parameters that lie at an end of their range."""
+        found = [
+            name
+            for name, v, (low, high) in zip(self._owners, z, self.bounds(), strict=True)
+            if low is not None and high is not None and high > low and min(v - low, high - v) <= 1e-6 * (high - low)
+        ]
+        return list(dict.fromkeys(found))
+
+    def kernel_at(self, z):
+        changes, at = {}, 0
+        for n in self.names:
+            size = int(self.free[n].sum())
+            value = self.values[n].copy()
+            value[self.free[n]] = np.exp(z[at : at + size]) if self.positive[n] else z[at : at + size]
+            changes[n], at = (float(value) if value.ndim == 0 else value), at + size
+        return self.kernel.replace(**changes) if changes else self.kernel
+
+    def extra_at(self, z) -> dict[str, float]:
+        return dict(zip(self.extra, np.exp(z[len(z) - len(self.extra) :]).tolist(), strict=True))
+
+    def gradient(self, z, by_name, by_extra=()) -> np.ndarray:
+        """Slopes in z from those in the parameters, by name, and those in the extra numbers, in their order."""
+        parts, at = [], 0
+        for n in self.names:
+            slope = np.asarray(by_name[n], np.float64)[self.free[n]]
+            size = len(slope)
+            parts.append(slope * np.exp(z[at : at + size]) if self.positive[n] else slope)
+            at += size
+        return np.concatenate([*parts, np.asarray(by_extra, np.float64) * np.exp(z[at:])])
+
+
+def _is_positive(kernel, name):
+    slot = slots(kernel)[name]
+    node = kernel._at(slot.path)
+    spec = specs(type(node))[slot.field]
+    factor = isinstance(node, (Scaled, Constant))  # may be negative, but a kernel that was one must stay one
+    return (spec.low >= 0 or factor) and not spec.matrix and bool(np.all(np.asarray(kernel.get_params()[name]) >= 0))
+
+
+def tunable(kernel, names, argument) -> list[str]:
+    """The differentiable parameters meant by `names` (None: all of them); others are refused in the name of the argument."""
+    known = kernel.differentiable
+    names = list(known) if names is None else list(names)
+    unknown = [n for n in names if n not in known]
+    if unknown:
+        raise ValueError(f"{argument} names {unknown[0]!r}, but the differentiable parameters of {kernel!r} are "
+                         f"{', '.join(known) or 'none'}")  # fmt: skip
+    return names
+
+
+def by_column(kernel, rows, argument):
+    """The kernel with one lengthscale for each column where it has one for all."""
+    names = [n for n in kernel.differentiable if n.split("__")[-1] == "lengthscale"]
+    scalars = {n: v for n in names if np.ndim(v := kernel.get_params()[n]) == 0}
+    if getattr(rows, "ndim", 1) != 2 or kernel.columns or not names:
+        raise ValueError(
+            f"{argument} needs rows of numbers and a kernel with a lengthscale for all of them, got {kernel!r}"
+        )
+    return kernel.replace(**{n: np.full(rows.shape[1], float(v)) for n, v in scalars.items()})
+
+
+def minimum(objective, chart: Chart, start=None, max_iter=100, tie_first=True):
+    """L-BFGS in the entries of a chart: all entries of a parameter together first, for one by one there are poor minima."""
+    start, bounds = chart.start if start is None else start, chart.bounds()
+    start = np.clip(
+        start, *zip(*[(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds], strict=True)
+    )
+    if tie_first and chart.several():
+        start = _tied(objective, chart.ties(), start, bounds, max_iter)
+    return _lbfgs(objective, start, bounds, max_iter)
+
+
+def _lbfgs(objective, start, bounds, max_iter):
+    return minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": int(max_iter)})
+
+
+def _tied(objective, ties, start, bounds, max_iter):
+    def tied(t):
+        value, gradient = objective(start + ties @ t)
+        return value, ties.T @ gradient
+
+    low = np.array([-np.inf if a is None else a for a, _ in bounds]) - start
+    high = np.array([np.inf if b is None else b for _, b in bounds]) - start
+    free = [(low[own > 0].max(), high[own > 0].min()) for own in ties.T]
+    limits = [(a if np.isfinite(a) else None, b if np.isfinite(b) else None) for a, b in free]
+    return start + ties @ _lbfgs(tied, np.zeros(ties.shape[1]), limits, max_iter).x
