@@ -8,6 +8,7 @@ from benchmarks import (
     dask,
     density,
     first_call,
+    gaussian_process,
     gram_composite,
     gram_rbf,
     graphs,

@@ -6,8 +6,8 @@ from benchmarks.harness import OURS, Contender, benchmark, compare
 
 NOTES = (
     "one evaluation of the log evidence and of its slopes in eight lengthscales, a scale and the noise, float64. GPyTorch by its "
-    "own Cholesky path, autograd for the slopes. Errors are the largest difference of the evidence and of the slopes in logs from "
-    "scikit-learn's, relative to the largest slope"
+    "own Cholesky path, autograd for the slopes. Errors are the largest difference of the evidence and of the slopes in logs "
+    "from scikit-learn's, relative to the largest slope"
 )
 
 

@@ -15,36 +15,38 @@ SPAN = float(np.log(1e4))  # positive parameters stay within this factor of wher
 class Chart:
     """Flat search vector z <-> parameters `names` of a kernel and `extra` positive numbers by name.
 
-    What is infinite (a lengthscale that switches its column off) or 0 (a scale without a log) stays as it is.
-    limits: (low, high) by name, on the natural scale; others may move by the factor 1e4 if positive, else freely.
+    Positive numbers are logs, a positive definite matrix is its Cholesky factor with logs on the diagonal. What is infinite (a
+    lengthscale that switches its column off) or 0 (a scale without a log) stays as it is.
+    limits: (low, high) by name, on the natural scale; other positive ones may move by the factor 1e4, others freely.
     """
 
     def __init__(self, kernel, names, extra=None, limits=None):
-        self.kernel, self.names, self.extra = kernel, list(names), dict(extra or {})
-        self.values = {n: np.asarray(kernel.get_params()[n], np.float64) for n in self.names}
-        self.positive = {n: _is_positive(kernel, n) for n in self.names}
-        self.free = {n: np.isfinite(v) & ((v > 0) | (not self.positive[n])) for n, v in self.values.items()}
-        parts = [self._to(n, self.values[n][self.free[n]]) for n in self.names]
-        self.start = np.concatenate([*parts, np.log([*self.extra.values()])]) if parts or self.extra else np.zeros(0)
-        self.limits = dict(limits or {})
+        self.kernel, self.extra, self.limits = kernel, dict(extra or {}), dict(limits or {})
+        self.parts = {n: _coordinates(kernel, n) for n in names}
+        logs = np.log([*self.extra.values()])
+        self.start = np.concatenate([*(part.start for part in self.parts.values()), logs])
+
+    @property
+    def names(self):
+        return list(self.parts)
 
     def __len__(self):
         return len(self.start)
 
-    def _to(self, name, values):
-        return np.log(values) if self.positive[name] else values
-
     @property
     def _owners(self):
         """The name that each entry of z belongs to."""
-        own = [n for n in self.names for _ in range(int(self.free[n].sum()))]
-        return [*own, *self.extra]
+        return [*(n for n, part in self.parts.items() for _ in part.start), *self.extra]
+
+    def _split(self, z):
+        sizes = [len(part.start) for part in self.parts.values()]
+        return dict(zip(self.parts, np.split(z, np.cumsum(sizes)), strict=False))
 
     def bounds(self) -> list:
         """(low, high) of each entry of z; None where it is free."""
         out: list[tuple[float | None, float | None]] = []
         for name, z in zip(self._owners, self.start, strict=True):
-            logs = name in self.extra or self.positive[name]
+            logs = name in self.extra or self.parts[name].logs
             if name in self.limits:
                 low, high = (np.log(v) if logs else v for v in self.limits[name])
                 out.append((float(low), float(high)))
@@ -55,12 +57,11 @@ class Chart:
     def ties(self) -> np.ndarray:
         """Matrix (len(z), parameters) that moves all entries of a parameter together."""
         owners = self._owners
-        different = list(dict.fromkeys(owners))
-        return (np.array(owners)[:, None] == np.array(different)).astype(float)
+        return (np.array(owners)[:, None] == np.array(list(dict.fromkeys(owners)))).astype(float)
 
     def several(self) -> bool:
-        """Whether some parameter has more than one entry."""
-        return len(set(self._owners)) < len(self.start)
+        """Whether some parameter has more than one number."""
+        return any(part.logs and len(part.start) > 1 for part in self.parts.values())
 
     def at_bounds(self, z) -> list[str]:
         """Names of parameters that lie at an end of their range."""
@@ -72,12 +73,7 @@ class Chart:
         return list(dict.fromkeys(found))
 
     def kernel_at(self, z):
-        changes, at = {}, 0
-        for n in self.names:
-            size = int(self.free[n].sum())
-            value = self.values[n].copy()
-            value[self.free[n]] = np.exp(z[at : at + size]) if self.positive[n] else z[at : at + size]
-            changes[n], at = (float(value) if value.ndim == 0 else value), at + size
+        changes = {n: self.parts[n].value(part) for n, part in self._split(z).items()}
         return self.kernel.replace(**changes) if changes else self.kernel
 
     def extra_at(self, z) -> dict[str, float]:
@@ -85,21 +81,65 @@ class Chart:
 
     def gradient(self, z, by_name, by_extra=()) -> np.ndarray:
         """Slopes in z from those in the parameters, by name, and those in the extra numbers, in their order."""
-        parts, at = [], 0
-        for n in self.names:
-            slope = np.asarray(by_name[n], np.float64)[self.free[n]]
-            size = len(slope)
-            parts.append(slope * np.exp(z[at : at + size]) if self.positive[n] else slope)
-            at += size
-        return np.concatenate([*parts, np.asarray(by_extra, np.float64) * np.exp(z[at:])])
+        parts = [self.parts[n].slope(part, np.asarray(by_name[n], np.float64)) for n, part in self._split(z).items()]
+        return np.concatenate([*parts, np.asarray(by_extra, np.float64) * np.exp(z[len(z) - len(self.extra) :])])
 
 
-def _is_positive(kernel, name):
+class _Numbers:
+    """A number or one for each column; `logs` where they are positive."""
+
+    def __init__(self, values, logs):
+        self.values, self.logs = values, logs
+        self.free = np.isfinite(values) & ((values > 0) | (not logs))
+        self.start = np.log(values[self.free]) if logs else values[self.free]
+
+    def value(self, z):
+        out = self.values.copy()
+        out[self.free] = np.exp(z) if self.logs else z
+        return float(out) if out.ndim == 0 else out
+
+    def slope(self, z, slopes):
+        return slopes[self.free] * np.exp(z) if self.logs else slopes[self.free]
+
+
+class _Square:
+    """A positive definite matrix."""
+
+    logs = False
+
+    def __init__(self, S):
+        self.places = np.tril_indices(len(S))
+        self.shape = S.shape
+        L = np.linalg.cholesky(S)
+        L[np.diag_indices(len(S))] = np.log(L.diagonal())
+        self.start = L[self.places]
+
+    def _factor(self, z):
+        L = np.zeros(self.shape)
+        L[self.places] = z
+        L[np.diag_indices(len(L))] = np.exp(L.diagonal())
+        return L
+
+    def value(self, z):
+        L = self._factor(z)
+        return L @ L.T
+
+    def slope(self, z, slopes):
+        L = self._factor(z)
+        D = (slopes + slopes.T) @ L
+        D[np.diag_indices(len(L))] *= L.diagonal()
+        return D[self.places]
+
+
+def _coordinates(kernel, name):
     slot = slots(kernel)[name]
     node = kernel._at(slot.path)
     spec = specs(type(node))[slot.field]
+    values = np.asarray(kernel.get_params()[name], np.float64)
+    if spec.matrix:
+        return _Square(values)
     factor = isinstance(node, (Scaled, Constant))  # may be negative, but a kernel that was one must stay one
-    return (spec.low >= 0 or factor) and not spec.matrix and bool(np.all(np.asarray(kernel.get_params()[name]) >= 0))
+    return _Numbers(values, bool((spec.low >= 0 or factor) and np.all(values >= 0)))
 
 
 def tunable(kernel, names, argument) -> list[str]:

@@ -1,6 +1,7 @@
 """Gaussian process regression (M20)."""
 
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -23,7 +24,7 @@ from mercer.random import generator
 from mercer.registry import register_estimator
 from mercer.solvers.gaussian import LeaveOneOut, Posterior, independent, posterior
 
-__all__ = ["GaussianProcessRegressor"]
+__all__ = ["SEARCH", "GaussianProcess", "GaussianProcessRegressor"]
 
 _QUERIES = 1024  # new rows at a time
 _LEAST = 1e-10  # of the variance of the targets: the smallest noise that is learned
@@ -40,8 +41,75 @@ SEARCH = {  # parameters of every estimator that learns its kernel by evidence
 }
 
 
+class GaussianProcess(KernelEstimator):
+    """What Gaussian processes share: where the search of the kernel starts and how it goes, and new rows in float64."""
+
+    def _refuse_precomputed(self):
+        if self._precomputed:
+            raise ValueError(
+                'kernel="precomputed" has no rows to be uncertain of; pass a kernel, or use KernelRidge or SVC'
+            )
+
+    def _kernel(self):
+        return RBF("median") if self.kernel is None else super()._kernel()
+
+    def _start(self, rows, scale):
+        """The kernel to begin with; one that was not given has a scale."""
+        kernel = self._kernel()._resolved(rows, None)
+        refuse_indefinite(kernel, rows)
+        kernel = scale * kernel if self.kernel is None else kernel
+        return by_column(kernel, rows, "ard=True") if self.ard else kernel
+
+    def _settings(self, kernel, extra):
+        given = from_sklearn(self.kernel)[1] if is_sklearn_kernel(self.kernel) else {}
+        limits, fixed = read_bounds({**given, **(self.bounds or {})}, kernel, extra)
+        if "alpha" in extra and "alpha" not in limits:
+            limits["alpha"] = (_LEAST * 10 * extra["alpha"], 1e2 * extra["alpha"])
+        return Settings(self.optimizer, self.n_restarts_optimizer, limits, fixed, dict(self.priors or {}), self.max_iter,
+                        self.random_state, self.engine, self.memory)  # fmt: skip
+
+    def _require_room(self, n, kernel, rows, matrices):
+        K = gram(kernel, rows, engine=self.engine, memory=self.memory, validated=True)
+        remedies = [
+            "fewer rows",
+            "KernelRidge or KernelLogistic with n_landmarks=1000",
+            'a larger budget, memory="64GB"',
+        ]
+        require(
+            8 * matrices * n * n, budget(self.memory), f"{type(self).__name__} of {n} rows", remedies, K.plan.seconds
+        )
+
+    def _keep(self, found, rows):
+        self.kernel_, self.X_fit_ = found.kernel, rows
+        self._gram = gram(self.kernel_, rows, engine=self.engine, memory=self.memory, validated=True)
+        self.theta_, self.bounded_ = found.z, found.at_bounds
+        self.n_iter_, self.converged_ = max(1, len(found.trace)), found.converged
+
+    def _value_at(self, evaluate, kernel, extra, theta, eval_gradient):
+        settings, rows = self._settings(kernel, extra), self.X_fit_
+        chart = climb(evaluate, kernel, rows, extra, replace(settings, optimizer=None)).chart
+        theta = self.theta_ if theta is None else np.asarray(theta, np.float64)
+        value, slope = value_at(evaluate, chart, rows, extra, settings, theta, slope=eval_gradient)
+        return (value, slope) if eval_gradient else value
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        state.pop("_fit", None)  # n x n numbers, which are made again when they are needed
+        return state
+
+    def _asked(self, X):
+        """New rows in float64, and the precision of answers."""
+        check_is_fitted(self)
+        rows = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
+        return validate.double(rows), np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64
+
+    def _groups(self, rows):
+        n = validate.n_rows(rows)
+        return [np.arange(i, min(i + _QUERIES, n)) for i in range(0, n, _QUERIES)]
+
+
 @register_estimator
-class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
+class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess):
     r"""Gaussian process regression: a posterior over functions, with the kernel learned by the evidence.
 
     .. math:: y = h(x)^T \beta + f(x) + \varepsilon, \qquad f \sim \mathcal{GP}(0, k), \quad
@@ -127,17 +195,13 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         rows, y, _ = self._validated_training(X, y, None, multi_output=True, y_numeric=True)
         rows, T = validate.double(rows), self._targets(y)
         H = self._basis(rows)
-        kernel = self._start(rows, T)
+        kernel = self._start(rows, _spread(T))
         noise, extra = self._noise(kernel, T)
-        self._require_room(len(T), kernel, rows)
+        self._require_room(len(T), kernel, rows, _MATRICES)
         found = climb(self._evidence(noise, T, H), kernel, rows, extra, self._settings(kernel, extra))
         self._store(found, rows, noise, T, H)
         found.tell()
         return self
-
-    def _refuse_precomputed(self):
-        if self._precomputed:
-            raise ValueError('kernel="precomputed" has no rows to be uncertain of; pass a kernel, or use KernelRidge')
 
     def _targets(self, y):
         T = np.asarray(y, np.float64)
@@ -179,17 +243,6 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         rows = rows.toarray() if hasattr(rows, "toarray") else rows
         return np.hstack([np.ones((n, 1)), rows])
 
-    def _kernel(self):
-        return RBF("median") if self.kernel is None else super()._kernel()
-
-    def _start(self, rows, T):
-        kernel = self._kernel()
-        kernel = kernel._resolved(rows, None)
-        refuse_indefinite(kernel, rows)
-        if self.kernel is None:
-            kernel = _spread(T) * kernel
-        return by_column(kernel, rows, "ard=True") if self.ard else kernel
-
     def _noise(self, kernel, T):
         """Relative noise of the rows, and the number that scales it, if one does."""
         if isinstance(self.alpha, str):
@@ -202,25 +255,6 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         if not np.isfinite(alpha).all() or alpha.min() < 0:
             raise ValueError("alpha must hold finite numbers >= 0")
         return alpha / float(self.y_scale_[0]) ** 2 if len(self.y_scale_) == 1 else alpha, {}
-
-    def _settings(self, kernel, extra):
-        given = from_sklearn(self.kernel)[1] if is_sklearn_kernel(self.kernel) else {}
-        limits, fixed = read_bounds({**given, **(self.bounds or {})}, kernel, extra)
-        if "alpha" in extra and "alpha" not in limits:
-            limits["alpha"] = (_LEAST * 10 * extra["alpha"], 1e2 * extra["alpha"])
-        return Settings(self.optimizer, self.n_restarts_optimizer, limits, fixed, dict(self.priors or {}), self.max_iter,
-                        self.random_state, self.engine, self.memory)  # fmt: skip
-
-    def _require_room(self, n, kernel, rows):
-        K = gram(kernel, rows, engine=self.engine, memory=self.memory, validated=True)
-        remedies = [
-            "fewer rows",
-            "KernelRidge(n_landmarks=1000), which has no variances",
-            'a larger budget, memory="64GB"',
-        ]
-        require(
-            8 * _MATRICES * n * n, budget(self.memory), f"{type(self).__name__} of {n} rows", remedies, K.plan.seconds
-        )
 
     @staticmethod
     def _evidence(noise, T, H):
@@ -235,9 +269,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         return evaluate
 
     def _store(self, found, rows, noise, T, H):
-        self.kernel_, self.alpha_ = found.kernel, noise * found.extra.get("alpha", 1.0)
-        self.X_fit_, self.targets_ = rows, T
-        self._gram = gram(self.kernel_, rows, engine=self.engine, memory=self.memory, validated=True)
+        self._keep(found, rows)
+        self.alpha_, self.targets_ = noise * found.extra.get("alpha", 1.0), T
         self._fit = posterior(_symmetric(self._gram), self.alpha_, T, H)
         scale = self.y_scale_
         coefficients, beta = (
@@ -246,8 +279,6 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         )
         self.dual_coef_, self.beta_ = (coefficients[:, 0], beta[:, 0]) if self.single_output_ else (coefficients, beta)
         self.log_marginal_likelihood_value_ = self._fit.evidence
-        self.theta_, self.bounded_ = found.z, found.at_bounds
-        self.n_iter_, self.converged_ = max(1, len(found.trace)), found.converged
         self.jitter_ = self._fit.factor.jitter
         self.solver_used_ = "exact"
 
@@ -262,21 +293,6 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
                 warnings.simplefilter("ignore")  # told at the fit
                 self._fit = posterior(_symmetric(self._gram), self.alpha_, self.targets_, H)
         return self._fit
-
-    def __getstate__(self):
-        state = super().__getstate__()
-        state.pop("_fit", None)
-        return state
-
-    def _asked(self, X):
-        """New rows in float64, and the precision of answers."""
-        check_is_fitted(self)
-        rows = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
-        return validate.double(rows), np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64
-
-    def _groups(self, rows):
-        n = validate.n_rows(rows)
-        return [np.arange(i, min(i + _QUERIES, n)) for i in range(0, n, _QUERIES)]
 
     def predict(self, X, return_std=False, return_cov=False, noise=False):
         """Posterior mean (m,) or (m, p); with its standard deviation or covariance too, of f, or with `noise` of a target.
@@ -350,14 +366,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
 
     def log_marginal_likelihood(self, theta=None, eval_gradient=False):
         """Log evidence at `theta`, logs of the parameters as in `theta_` (None: those found), and its slope if asked for."""
-        fit = self._posterior
-        kernel, extra = self._start(self.X_fit_, self.targets_), self._noise(self.kernel_, self.targets_)[1]
-        settings = self._settings(kernel, extra)
-        evaluate, rows = self._evidence(self._noise(self.kernel_, self.targets_)[0], self.targets_, fit.H), self.X_fit_
-        found = climb(evaluate, kernel, rows, extra, Settings(**{**vars(settings), "optimizer": None}))
-        theta = self.theta_ if theta is None else np.asarray(theta, np.float64)
-        value, slope = value_at(evaluate, found.chart, rows, extra, settings, theta)
-        return (value, slope) if eval_gradient else value
+        kernel = self._start(self.X_fit_, _spread(self.targets_))
+        noise, extra = self._noise(kernel, self.targets_)
+        evaluate = self._evidence(noise, self.targets_, self._posterior.H)
+        return self._value_at(evaluate, kernel, extra, theta, eval_gradient)
 
     @property
     def intercept_(self):
