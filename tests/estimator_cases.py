@@ -11,6 +11,9 @@ from mercer import (
     SVR,
     BudgetKernelClassifier,
     BudgetKernelRegressor,
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
+    KernelCCA,
     KernelDensity,
     KernelDensityClassifier,
     KernelFisherDiscriminant,
@@ -32,6 +35,8 @@ from mercer import (
     LocalRegression,
     MeanShift,
     MixtureRegression,
+    MKLClassifier,
+    MKLRegressor,
     NadarayaWatson,
     NearestMedoidClassifier,
     NuSVC,
@@ -110,7 +115,7 @@ class EstimatorCase:
     @property
     def needs_variance(self):
         """Whether rows must differ for there to be an answer, and its columns are at most so many as they differ in."""
-        return isinstance(self.estimator, KernelPCA)
+        return isinstance(self.estimator, (KernelCCA, KernelPCA))
 
     @property
     def needs_spread(self):
@@ -150,6 +155,8 @@ def sensitive(cls, **settings):
     extra = {"alpha": 0.05} if issubclass(cls, (L1VMClassifier, L1VMRegressor)) else extra
     if issubclass(cls, (BudgetKernelClassifier, BudgetKernelRegressor)):
         extra = {"n_vectors": 6, "max_iter": 3}
+    if "optimizer" in signature(cls).parameters:  # the parameters are learned, wherever they start
+        extra = {"optimizer": None}
     return cls(**settings, **extra)
 
 
@@ -190,6 +197,11 @@ ESTIMATOR_CASES = cases(
         random_state=0,
     ),
     BudgetKernelRegressor(8, kernel="precomputed", random_state=0),
+    KernelCCA(1),
+    KernelCCA(2, kernel=Matern(1.5), kernel_y=RBF(0.7), alpha=0.1),
+    KernelCCA(1, kernel=Linear(), kernel_y="linear", engine="reference", memory="1GB"),
+    KernelCCA(1, kernel="precomputed"),
+    KernelCCA(2, kernel=RBF(1.5), kernel_y=RBF(), n_landmarks=10, random_state=0),
     KernelPCA(1),
     KernelPCA(2, kernel="rbf", whiten=True, random_state=0),
     KernelPCA(2, kernel=Matern(1.5), eigen_solver="dense"),
@@ -304,6 +316,16 @@ ESTIMATOR_CASES = cases(
     MixtureRegression(1, covariance_type="tied"),
     MixtureRegression(2, max_iter=5000, random_state=0),
     MixtureRegression(None, bandwidth=(0.7, 0.3)),
+    MKLClassifier(),
+    MKLClassifier(
+        [RBF(0.7), Linear(), Matern(lengthscale="median")], method="alignment", class_weight="balanced", cv=2
+    ),
+    MKLClassifier({"near": RBF(), "flat": "linear"}, method="simple", C=0.5, multi_class="ovr", cv=2),
+    MKLClassifier([RBF(2.0), Linear()], method="lp", cv=2, memory="1GB"),
+    MKLRegressor(),
+    MKLRegressor([RBF(0.7), Linear(), Matern(lengthscale="median")], method="banded", cv=2),
+    MKLRegressor({"near": RBF(), "flat": "linear"}, method="simple", alpha=0.1, per_target=True, cv=2),
+    MKLRegressor(["laplacian", Linear()], method="lp", p=4 / 3, cv=2, engine="reference"),
     NadarayaWatson(),
     NadarayaWatson("gaussian", "loo"),
     NadarayaWatson("exponential", 0.7, form="product"),
@@ -339,6 +361,13 @@ ESTIMATOR_CASES = cases(
     RVMClassifier(kernel=2 * RBF(0.7) + Linear(), fit_intercept=False),
     RVMClassifier(kernel="linear", moderated=True),
     RVMClassifier(kernel="precomputed"),
+    GaussianProcessClassifier(),
+    GaussianProcessClassifier(2 * Matern(2.5, 1.5), optimizer=None, engine="reference", memory="1GB"),
+    GaussianProcessRegressor(),
+    GaussianProcessRegressor(
+        2 * Matern(2.5, 1.5), alpha=0.1, mean="linear", optimizer=None, normalize_y=True, memory="1GB"
+    ),
+    GaussianProcessRegressor("rbf", mean="zero", ard=True, optimizer=None, engine="reference"),
     RVMRegressor(),
     RVMRegressor(kernel="laplacian", fit_intercept=False, noise=0.1, engine="reference", memory="1GB"),
     RVMRegressor(kernel=RBF(3.0), variance="augmented"),

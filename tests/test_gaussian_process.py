@@ -247,7 +247,9 @@ def test_restarts_bounds_priors_and_other_optimizers():
 
 def test_parts_that_are_switched_off_stay_off():
     X, _ = data()
-    model = GaussianProcessRegressor(RBF([1.0, np.inf])).fit(X, np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(1).standard_normal(50))
+    model = GaussianProcessRegressor(RBF([1.0, np.inf])).fit(
+        X, np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(1).standard_normal(50)
+    )
     assert model.kernel_.lengthscale[1] == np.inf
     assert len(model.theta_) == 2
 

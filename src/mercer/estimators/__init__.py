@@ -2,6 +2,7 @@
 
 from mercer.estimators.base import KernelEstimator
 from mercer.estimators.budget import BudgetKernelClassifier, BudgetKernelRegressor
+from mercer.estimators.cca import KernelCCA
 from mercer.estimators.compare import Comparison, MachineResult, compare_machines
 from mercer.estimators.compress import Compression, compress
 from mercer.estimators.density import KernelDensity
@@ -10,6 +11,9 @@ from mercer.estimators.discriminant import KernelFisherDiscriminant
 from mercer.estimators.expansion import Expansion, SizeReport
 from mercer.estimators.explain import TopFeatures, top_features
 from mercer.estimators.features import PolynomialSketch, RandomFourierFeatures
+from mercer.estimators.gaussian_classifier import GaussianProcessClassifier
+from mercer.estimators.gaussian_process import GaussianProcessRegressor
+from mercer.estimators.hypotheses import HypothesisTest, KernelChoice, hsic_test, mmd_test
 from mercer.estimators.kernel_machine import KernelMachineClassifier, KernelMachineRegressor, RBFNetwork
 from mercer.estimators.kmeans import KernelKMeans
 from mercer.estimators.local_regression import LocalRegression
@@ -17,6 +21,7 @@ from mercer.estimators.logistic import KernelLogistic
 from mercer.estimators.mean_shift import MeanShift
 from mercer.estimators.medoids import KMedoids, NearestMedoidClassifier
 from mercer.estimators.mixture_regression import MixtureRegression
+from mercer.estimators.mkl import MKLClassifier, MKLRegressor
 from mercer.estimators.nadaraya_watson import NadarayaWatson
 from mercer.estimators.neighbors import KernelNeighborsClassifier, KernelNeighborsRegressor
 from mercer.estimators.nystroem import Nystroem
@@ -39,7 +44,12 @@ __all__ = [
     "Comparison",
     "Compression",
     "Expansion",
+    "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
+    "HypothesisTest",
     "KMedoids",
+    "KernelCCA",
+    "KernelChoice",
     "KernelDensity",
     "KernelDensityClassifier",
     "KernelEstimator",
@@ -59,6 +69,8 @@ __all__ = [
     "L2VMClassifier",
     "L2VMRegressor",
     "LocalRegression",
+    "MKLClassifier",
+    "MKLRegressor",
     "MachineResult",
     "MeanShift",
     "MistakeBound",
@@ -81,6 +93,8 @@ __all__ = [
     "calibrated",
     "compare_machines",
     "compress",
+    "hsic_test",
+    "mmd_test",
     "preimage",
     "top_features",
 ]

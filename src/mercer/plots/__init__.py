@@ -3,6 +3,7 @@
 from mercer.plots.components import EigenfunctionsDisplay, EmbeddingDisplay
 from mercer.plots.densities import BandwidthDisplay, ConditionalDensityDisplay, DensityDisplay
 from mercer.plots.grams import ClusteredGramDisplay
+from mercer.plots.hypotheses import NullDistributionDisplay, WitnessDisplay
 from mercer.plots.images import ImageStripDisplay
 from mercer.plots.machines import ComparisonDisplay
 
@@ -15,4 +16,6 @@ __all__ = [
     "EigenfunctionsDisplay",
     "EmbeddingDisplay",
     "ImageStripDisplay",
+    "NullDistributionDisplay",
+    "WitnessDisplay",
 ]
