@@ -417,7 +417,7 @@ def check_fit_not_init_refuses(case):
            "n_init": 0, "batch_size": 0, "bandwidth": -1.0, "max_components": 0, "covariance_type": "x", "reg_covar": -1.0,
            "init_params": "x", "target_bandwidth": -1.0, "n_centers": 0, "centers": "x", "normalised": "x", "tail": "x",
            "target_kernel": "x", "form": "x", "span": 0.0, "robust": -1, "standardize": "x", "seeds": "x", "bin_seeding": "x",
-           "min_bin_freq": 0, "cluster_all": "x", "assign": "x",
+           "min_bin_freq": 0, "cluster_all": "x", "assign": "x", "missing": "x",
            "merge": -1.0, "atol": -1.0, "rtol": -1.0, "breadth_first": "x", "leaf_size": 0, "metric_params": 3,
            "factors": "x", "sensitivity": 2.0, "bounds": 3, "boundary": "x", "categorical": 3, "smoothing": 2.0, "shared": "x",
            "neighbors": 0, "n_alphas": 0, "noise": -1.0, "learn_kernel": "x", "variance": "x", "moderated": "x",

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy import integrate, special, stats
+from scipy import integrate, optimize, special, stats
 from sklearn.linear_model import LinearRegression
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -275,3 +275,101 @@ def test_threads_are_given_back(monkeypatch):
             MixtureRegression(2, random_state=0).fit(X, t)
         assert [(lib["filepath"], lib["num_threads"]) for lib in threadpool_info()] == before
     assert set(seen) == {1}
+
+
+# ------------------------------------------------------------------------------------------------ missing entries
+def with_gaps(X, share=0.25, seed=5):
+    X = X.copy()
+    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
+    return X
+
+
+def test_one_component_with_gaps_is_the_maximum_of_the_observed_density():
+    """EM's mean and covariance against any optimiser on the density of the entries that are there."""
+    rng = np.random.default_rng(0)
+    Z = rng.multivariate_normal([1.0, -2.0, 0.5], [[2.0, 1.2, 0.5], [1.2, 1.0, 0.2], [0.5, 0.2, 1.5]], 80)
+    X, t = with_gaps(Z[:, :2]), Z[:, 2]
+    model = MixtureRegression(1, missing="marginalise", tol=1e-13, max_iter=5000, reg_covar=1e-12).fit(X, t)
+    both = np.column_stack([X, t])
+
+    def loss(v):
+        L = np.zeros((3, 3))
+        L[np.tril_indices(3)] = v[3:]
+        C = L @ L.T
+        return -sum(
+            stats.multivariate_normal(v[:3][seen], C[np.ix_(seen, seen)]).logpdf(row[seen])
+            for row, seen in ((row, ~np.isnan(row)) for row in both)
+        )
+
+    best = optimize.minimize(
+        loss, np.concatenate([Z.mean(axis=0), np.linalg.cholesky(np.cov(Z.T))[np.tril_indices(3)]])
+    )
+    L = np.zeros((3, 3))
+    L[np.tril_indices(3)] = best.x[3:]
+    np.testing.assert_allclose(model.means_[0], best.x[:3], atol=2e-3)
+    np.testing.assert_allclose(model.covariances_[0], L @ L.T, atol=5e-3)
+
+
+def test_questions_with_gaps_are_answered_by_the_marginal():
+    """A row without an entry is answered as by the mixture of the other columns and the target."""
+    X, t = branches(d=3)
+    model = MixtureRegression(3, missing="marginalise", random_state=0).fit(X, t)
+    whole = MixtureRegression(3, random_state=0).fit(X, t)
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    Q = with_gaps(X[:40])
+    Q[0] = np.nan  # nothing is known: the mean of all targets
+    mean, sd = model.predict(Q, return_std=True)
+    density = model.log_density(Q, t[:40])
+    for i, row in enumerate(Q):
+        seen = np.flatnonzero(~np.isnan(row))
+        columns = np.append(seen, 3)
+        gates = np.log(model.weights_) + [
+            stats.multivariate_normal(m[seen], C[np.ix_(seen, seen)]).logpdf(row[seen]) if len(seen) else 0.0
+            for m, C in zip(model.means_, model.covariances_, strict=True)
+        ]
+        both = np.log(model.weights_) + [
+            stats.multivariate_normal(m[columns], C[np.ix_(columns, columns)]).logpdf(np.append(row[seen], t[i]))
+            for m, C in zip(model.means_, model.covariances_, strict=True)
+        ]
+        np.testing.assert_allclose(density[i], special.logsumexp(both) - special.logsumexp(gates), rtol=1e-8)
+        regressions = [
+            m[3] + (C[3, seen] @ np.linalg.solve(C[np.ix_(seen, seen)], row[seen] - m[seen]) if len(seen) else 0.0)
+            for m, C in zip(model.means_, model.covariances_, strict=True)
+        ]
+        np.testing.assert_allclose(mean[i], special.softmax(gates) @ regressions, rtol=1e-8)
+    assert model.predict_quantiles(Q).shape == (40, 3)
+    draws = model.sample(Q, 4000, random_state=0)
+    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=5 * sd.max() / np.sqrt(4000))
+
+
+def test_a_fit_with_gaps_is_near_that_without():
+    X, t = branches(2000, d=2)
+    full = MixtureRegression(4, random_state=0, n_init=3).fit(X, t)
+    gaps = MixtureRegression(4, random_state=0, n_init=3, missing="marginalise").fit(with_gaps(X, 0.2), t)
+    T, u = branches(500, d=2, seed=1)
+    scores = [m.log_density(T, u).mean() for m in (full, gaps)]
+    assert scores[1] > scores[0] - 0.1
+    chosen = MixtureRegression(missing="marginalise", max_components=3, random_state=0).fit(
+        with_gaps(X[:300], 0.2), t[:300]
+    )
+    assert len(chosen.bic_) >= 2
+
+
+def test_gaps_that_are_refused():
+    X, t = branches(50)
+    gaps = with_gaps(X)
+    with pytest.raises(ValueError, match="NaN"):
+        MixtureRegression(2).fit(gaps, t)
+    with pytest.raises(ValueError, match="NaN"):
+        MixtureRegression(2).fit(X, t).predict(gaps)
+    for settings, said in [
+        ({"n_components": None, "bandwidth": (1.0, 1.0)}, "compares whole rows"),
+        ({"covariance_type": "tied"}, "no EM with missing entries"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            MixtureRegression(missing="marginalise", **settings).fit(gaps, t)
+    gaps[:, 1] = np.nan
+    with pytest.raises(ValueError, match="column 1 of X holds NaN alone"):
+        MixtureRegression(2, missing="marginalise").fit(gaps, t)
+    with pytest.warns(ConvergenceWarning, match="EM has not reached"):
+        MixtureRegression(3, missing="marginalise", max_iter=1).fit(with_gaps(X), t)

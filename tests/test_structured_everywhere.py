@@ -315,6 +315,8 @@ def test_same_as_precomputed(number, kind):
     model = fitted(number, kind)
     if isinstance(model, Nystroem) or getattr(model, "n_landmarks", None) is not None:
         pytest.skip("landmarks are rows")
+    if isinstance(model, (GaussianProcessClassifier, GaussianProcessRegressor)):
+        pytest.skip("a Gram matrix has no k(x, x) of new rows, which variances need")
     y, kernel = suited(model, target(kind)), kernel.resolve(X)
     if hasattr(model, "kneighbors") and kind in ("documents", "trees", "graphs"):
         pytest.skip("rows at equal distances have no order")

@@ -97,7 +97,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         validate.memory_bytes(self.memory)
         forget(self)
         self._refuse_precomputed()
-        rows, y, _ = self._validated_training(X, y, None)
+        rows, y, _ = self._validated_training(X, y, None, multi_output=False)
         rows = validate.double(rows)
         self.classes_, codes = class_labels(y)
         kernel = self._start(rows, 1.0)
@@ -178,16 +178,14 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def decision_function(self, X) -> np.ndarray:
-        """Latent mode (m,) of the second class, or (m, classes)."""
-        rows, dtype = self._asked(X)
-        scores = (prepared_gram(self._gram, rows) @ self.expansion_.coefficients).astype(dtype)
-        return scores[:, 0] if self._outputs == 1 else scores
-
     def predict(self, X) -> np.ndarray:
-        """Labels (m,) of the largest latent mode."""
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
+        """The most probable label (m,) of each row."""
+        check_is_fitted(self)
+        if self._outputs == 1:  # more likely than not where the mode is positive, whatever its spread
+            rows, _ = self._asked(X)
+            scores = prepared_gram(self._gram, rows) @ self.dual_coef_
+            return self.classes_[(scores > 0).astype(np.intp)]
+        return self.classes_[self._probabilities(X)[0].argmax(axis=1)]
 
     def log_marginal_likelihood(self, theta=None, eval_gradient=False):
         """Laplace's log evidence at `theta`, logs of the parameters as in `theta_`, and its slope if asked for."""

@@ -1,10 +1,12 @@
 """Regression by a Gaussian mixture of rows and targets (M19)."""
 
 import warnings
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy import special
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning as PeerConvergenceWarning
 from sklearn.mixture import GaussianMixture
@@ -16,6 +18,7 @@ from mercer import validate
 from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import forget
 from mercer.gram.plan import budget, require
+from mercer.kernels.normals import Until, fit_mixture, log_joint, patterns
 from mercer.random import generator
 from mercer.registry import register_estimator
 from mercer.solvers.joint_mixtures import (
@@ -54,6 +57,8 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
     max_components : the largest number that "bic" tries.
     covariance_type, tol, reg_covar, max_iter, n_init, init_params : of scikit-learn's GaussianMixture. Columns have variance
         1, so that `reg_covar` is relative to the variances, and "spherical" means spheres in these units.
+    missing : "raise" refuses NaN in X; "marginalise" takes it for a missing entry, in the fit (by EM, with "full" or "diag"
+        covariances) and in questions, which are then answered from the entries that are there.
     random_state : of the starts of EM.
     memory : how many bytes the rows may take when sparse ones are made dense; `memory="2GB"`.
 
@@ -88,12 +93,14 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "init_params": [StrOptions({"kmeans", "k-means++", "random", "random_from_data"})],
+        "missing": [StrOptions({"raise", "marginalise"})],
         "random_state": ["random_state", np.random.Generator],
         "memory": [str, Interval(Real, 0, None, closed="neither"), None],
     }
 
     def __init__(self, n_components="bic", *, bandwidth=None, max_components=10, covariance_type="full", tol=1e-3,
-                 reg_covar=1e-6, max_iter=100, n_init=1, init_params="kmeans", random_state=None, memory=None):  # fmt: skip
+                 reg_covar=1e-6, max_iter=100, n_init=1, init_params="kmeans", missing="raise", random_state=None,
+                 memory=None):  # fmt: skip
         self.n_components = n_components
         self.bandwidth = bandwidth
         self.max_components = max_components
@@ -103,12 +110,14 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.n_init = n_init
         self.init_params = init_params
+        self.missing = missing
         self.random_state = random_state
         self.memory = memory
 
     def __sklearn_tags__(self):
         tags: Any = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "marginalise"
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
@@ -122,12 +131,25 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
         self._validate_params()
         validate.memory_bytes(self.memory)
         forget(self)
-        rows, y, *_ = validate.training(self, X, y, None, y_numeric=True, multi_output=True)
+        self._reads_ = "gaps" if self.missing == "marginalise" else "vectors"
+        rows, y, *_ = validate.training(self, X, y, None, self._reads_, y_numeric=True, multi_output=True)
         rows, self._flat_ = self._dense(rows), y.ndim == 1
+        self._refuse_gaps(rows)
         T = np.asarray(y, np.float64).reshape(len(y), -1)
         if not np.isfinite(T).all():
             raise ValueError("y holds numbers that are not finite as float64; rescale y")
         return self._fit_points(rows, T) if self.n_components is None else self._fit_em(rows, T)
+
+    def _refuse_gaps(self, rows):
+        if not np.isnan(rows).any():
+            return
+        if self.n_components is None:
+            raise ValueError("X holds NaN: n_components=None compares whole rows; give a number of components")
+        if self.covariance_type not in ("full", "diag"):
+            raise ValueError(f"X holds NaN: covariance_type={self.covariance_type!r} has no EM with missing entries; use "
+                             '"full" or "diag"')  # fmt: skip
+        if np.isnan(rows).all(axis=0).any():
+            raise ValueError(f"column {int(np.isnan(rows).all(axis=0).argmax())} of X holds NaN alone; drop it")
 
     def _dense(self, rows):
         if hasattr(rows, "toarray"):
@@ -182,6 +204,10 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
         return self._store(found, None, bool(found.converged_), int(found.n_iter_), "em")
 
     def _em(self, Z, k, seed):
+        if np.isnan(Z).any():
+            starts = np.random.SeedSequence(seed).generate_state(self.n_init)
+            ends = [_GapMixture(Z, k, self, int(start)) for start in starts]
+            return max(ends, key=lambda end: end.log_likelihood)
         settings = ("covariance_type", "tol", "reg_covar", "max_iter", "n_init", "init_params")
         model = GaussianMixture(k, random_state=seed, **{name: getattr(self, name) for name in settings})
         # One thread: steps are short, and results the same on all machines. Of convergence we tell ourselves; that equal
@@ -230,16 +256,35 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
     def _tiles(self, X):
         """Rows of a question in units of the columns, some at a time; and their precision."""
         check_is_fitted(self)
-        rows = validate.prediction(self, X)
+        rows = validate.prediction(self, X, self._reads_)
         dtype, dense = rows.dtype, self._dense(rows)
         step = max(1, _ENTRIES // (self.n_components_ * len(self.units_)))
         Q = self._in_units(dense, slice(0, self.n_features_in_))
-        return [Q[i : i + step] for i in range(0, len(Q), step)], dtype
+        tiles = []
+        for group, seen in patterns(Q):
+            model = self._conditionals(seen)
+            tiles += [
+                _Tile(model, Q[np.ix_(some, seen)], some) for some in np.split(group, range(step, len(group), step))
+            ]
+        return tiles, dtype
 
-    def _rows_mixtures(self, Q):
-        """p(t|x) of one target as mixtures, in units."""
-        scales = self._fit.factors[:, 0, 0]
-        return RowMixtures(np.exp(self._fit.log_gates(Q)), self._fit.means(Q)[:, :, 0], scales)
+    def _conditionals(self, seen):
+        """p(t|x) given some of the columns of x."""
+        d = self.n_features_in_
+        if len(seen) == d:
+            return self._fit
+        weights, means, covariances = self._joint_
+        columns = np.append(seen, np.arange(d, means.shape[1]))
+        return GaussianConditionals(weights, means[:, columns], covariances[:, columns[:, None], columns], len(seen))
+
+    @staticmethod
+    def _answers(tiles, ask):
+        """Answers to tiles, or tuples of them, in the order of the rows."""
+        order = np.argsort(np.concatenate([tile.rows for tile in tiles]))
+        parts = [ask(tile) for tile in tiles]
+        if isinstance(parts[0], tuple):
+            return tuple(np.concatenate(p)[order] for p in zip(*parts, strict=True))
+        return np.concatenate(parts)[order]
 
     def _one_target(self, verb):
         check_is_fitted(self)
@@ -278,8 +323,7 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
         if return_std and return_cov:
             raise ValueError("return_std and return_cov are two questions; ask for one of them")
         tiles, dtype = self._tiles(X)
-        parts = [conditional_moments(self._fit, Q) for Q in tiles]
-        mean, cov = (np.concatenate(p) for p in zip(*parts, strict=True))
+        mean, cov = self._answers(tiles, lambda tile: conditional_moments(tile.model, tile.Q))
         units, centre, spread = self._targets
         mean = self._shaped(units * (centre + spread * mean)).astype(dtype)
         if return_cov:
@@ -299,7 +343,7 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
         if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
             raise ValueError(f"q={q!r} must be a number, or a list of numbers, from 0 to 1")
         tiles, dtype = self._tiles(X)
-        found = np.concatenate([self._rows_mixtures(Q).quantile(levels) for Q in tiles])
+        found = self._answers(tiles, lambda tile: tile.mixtures().quantile(levels))
         units, centre, spread = self._targets
         found = (units * (centre + spread * found)).astype(dtype)
         return found[:, 0] if levels.ndim == 0 else found
@@ -310,7 +354,7 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
             raise ValueError(f"n_samples={n_samples!r} must be a whole number >= 1")
         tiles, dtype = self._tiles(X)
         rng = generator(random_state)
-        drawn = np.concatenate([conditional_sample(self._fit, Q, rng, int(n_samples)) for Q in tiles])
+        drawn = self._answers(tiles, lambda tile: conditional_sample(tile.model, tile.Q, rng, int(n_samples)))
         units, centre, spread = self._targets
         drawn = (units * (centre + spread * drawn)).astype(dtype)
         return drawn[:, :, 0] if self._flat_ else drawn
@@ -320,7 +364,7 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
         tiles, dtype = self._tiles(X)
         units, _, spread = self._targets
         T = np.asarray(t, np.float64)
-        m = sum(map(len, tiles))
+        m = sum(len(tile.rows) for tile in tiles)
         if T.shape != (m, len(units)) and not (T.shape == (m,) and len(units) == 1):
             raise ValueError(
                 f"t has shape {T.shape}, expected {(m,) if len(units) == 1 else (m, len(units))}: one a row"
@@ -328,18 +372,60 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
         if not np.isfinite(T).all():
             raise ValueError("t contains NaN or infinity")
         T = self._in_units(T.reshape(m, -1), slice(self.n_features_in_, None))
-        edges = np.cumsum([len(Q) for Q in tiles])[:-1]
-        parts = zip(tiles, np.split(T, edges), strict=True)
-        found = np.concatenate([conditional_log_density(self._fit, Q, part) for Q, part in parts])
+        found = self._answers(tiles, lambda tile: conditional_log_density(tile.model, tile.Q, T[tile.rows]))
         return (found - (np.log(units) + np.log(spread)).sum()).astype(dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tile:
+    """Rows of a question, by number, that are answered together: their observed entries in units, and p(t|x) given these."""
+
+    model: Any
+    Q: np.ndarray
+    rows: np.ndarray
+
+    def mixtures(self):
+        """p(t|x) of one target as mixtures, in units."""
+        return RowMixtures(
+            np.exp(self.model.log_gates(self.Q)), self.model.means(self.Q)[:, :, 0], self.model.factors[:, 0, 0]
+        )
+
+
+@dataclass(frozen=True)
+class _Counted(Until):
+    """Remembers how many steps there were, and whether they came to rest."""
+
+    steps: list = field(default_factory=list)
+
+    def climb(self, step, model):
+        model, count, gain = self.run(step, model)
+        self.steps.append((count, not gain))
+        return model
+
+
+class _GapMixture:
+    """A mixture of rows with missing entries, with the attributes of scikit-learn's."""
+
+    def __init__(self, Z, k, settings, seed):
+        self.covariance_type = settings.covariance_type
+        until = _Counted("MixtureRegression", settings.max_iter, settings.tol)
+        found = fit_mixture(Z, None, k, self.covariance_type == "diag", settings.reg_covar, seed, until)
+        self.n_iter_, self.converged_ = until.steps[-1]
+        self.weights_, self.means_, self.covariances_ = found
+        self.log_likelihood = float(special.logsumexp(log_joint(Z, found), axis=1).sum())
+
+    def bic(self, Z):
+        K, D = self.means_.shape
+        width = D if self.covariance_type == "diag" else D * (D + 1) // 2
+        return -2 * self.log_likelihood + (K - 1 + K * (D + width)) * np.log(len(Z))
 
 
 def _standard(A):
     """A unit, and in this unit the mean and the standard deviation of each column; of equal numbers the deviation is 1."""
-    top = np.abs(A).max(axis=0)
+    top = np.nanmax(np.abs(A), axis=0)
     top[top == 0] = 1.0
     U = A / top
-    centre, spread = U.mean(axis=0), U.std(axis=0)
+    centre, spread = np.nanmean(U, axis=0), np.nanstd(U, axis=0)
     spread[spread <= 1e-14] = 1.0  # rounding of the mean
     return top, centre, spread
 

@@ -249,6 +249,15 @@ def largest_row(x, y, start, stop, gaussian, columns):
 
 
 @compiled
+def _coupling(x, i, y, j, gaussian, before):
+    """Of step i of x and step j of y, and what the next step of y starts from."""
+    if not gaussian:
+        return _inner(x, i, y, j), before
+    after = _across(x, i, y, j + 1)
+    return after - before, after
+
+
+@compiled
 def _signature_row(x, y, row, cuts, gaussian, factorials, f, new, state):
     """One step of x through all steps of y, each divided into `cuts`: du/(ds dt) = c u in every cell.
 
@@ -260,11 +269,7 @@ def _signature_row(x, y, row, cuts, gaussian, factorials, f, new, state):
     f[0] = 1.0
     before = _across(x, i, y, 0) if gaussian else 0.0
     for j in range(len(y) - 1):
-        if gaussian:
-            after = _across(x, i, y, j + 1)
-            c, before = after - before, after
-        else:
-            c = _inner(x, i, y, j)
+        c, before = _coupling(x, i, y, j, gaussian, before)
         for cut in range(cuts[1]):
             _cell(c * share, factorials, f, state[j * cuts[1] + cut], new)
 
@@ -306,11 +311,7 @@ def _truncated_row(x, y, i, gaussian, factorials, f, new, state):
     f[0] = 1.0
     before = _across(x, i, y, 0) if gaussian else 0.0
     for j in range(len(y) - 1):
-        if gaussian:
-            after = _across(x, i, y, j + 1)
-            c, before = after - before, after
-        else:
-            c = _inner(x, i, y, j)
+        c, before = _coupling(x, i, y, j, gaussian, before)
         g = state[j]
         _level_edges(c, factorials, f, g, new)
         _level_edges(c, factorials, g, f, new[f.size :])

@@ -105,13 +105,7 @@ class Kernel:
         return hash(digest(self))
 
     def __repr__(self):
-        shown = []
-        for f in fields(self):
-            value = getattr(self, f.name)
-            default = f.default if f.default is not MISSING else MISSING
-            if default is MISSING or digest(value) != digest(default):
-                shown.append(f"{f.name}={short(value)}")
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return written(self)
 
     def _operand(self, precedence):
         """repr as an operand of an operator of this precedence (1 sum, 2 product, 3 power)."""
@@ -330,6 +324,16 @@ def require_memory(bytes_needed, what, remedies):
     from mercer.gram import budget, require
 
     require(bytes_needed, budget(), what, remedies)
+
+
+def written(made) -> str:
+    """The call that makes a kernel or a model, without the arguments that are as by default."""
+    shown = []
+    for f in fields(made):
+        value = getattr(made, f.name)
+        if f.default is MISSING or digest(value) != digest(f.default):
+            shown.append(f"{f.name}={short(value)}")
+    return f"{type(made).__name__}({', '.join(shown)})"
 
 
 def short(value) -> str:

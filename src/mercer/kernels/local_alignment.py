@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.errors import NanError
 from mercer.kernels.base import PairKernel, frozen
+from mercer.kernels.logs import LogarithmicKernel
 from mercer.kernels.parameters import NonNegative, Positive, Real
 from mercer.kernels.sequences import begins_with
 from mercer.kernels.validity import NOT_PSD, PSD, certificate
@@ -57,7 +57,7 @@ def _packed(xs):
 
 @register
 @frozen
-class LocalAlignment(_Local):
+class LocalAlignment(LogarithmicKernel, _Local):
     r"""Local alignment kernel (S12): the sum over all local alignments of two strings of exp(beta times their score).
 
     An alignment pairs letters of one string with letters of the other, in order. Its score is `match` or `mismatch` for each
@@ -99,22 +99,6 @@ class LocalAlignment(_Local):
     def parse(self, x):
         letters = super().parse(x)
         return Letters(letters.codes, self._logarithms([letters], [letters])[0, 0]) if self.normalised else letters
-
-    def block(self, xs, ys):
-        logs = self._logarithms(xs, ys)
-        if self.normalised:
-            logs -= 0.5 * np.add.outer([x.own for x in xs], [y.own for y in ys])
-            return (
-                np.exp(np.minimum(logs, 0.0)) if self.validity.certified else np.exp(logs)
-            )  # rounding must not lead beyond 1
-        if logs.max(initial=0.0) > 709.0:
-            raise NanError(
-                f"{self!r} overflows: k(x, y) is up to exp({logs.max():.4g}); use normalised=True, which divides first"
-            )
-        return np.exp(logs)
-
-    def block_diag(self, xs):
-        return np.ones(len(xs)) if self.normalised else super().block_diag(xs)
 
     def _logarithms(self, xs, ys):
         scores = np.exp(float(self.beta) * np.array([self.match, self.mismatch, -self.opening, -self.extension]))

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from mercer.errors import KernelOutputError
-from mercer.kernels.base import short
+from mercer.kernels.base import written
 from mercer.kernels.digest import digest
 from mercer.kernels.normals import Until, fit_mixture, log_joint, log_normal, normal_scores, patterns, responsibilities
 
@@ -112,12 +112,7 @@ class Model:
         return hash(digest(self))
 
     def __repr__(self):
-        shown = []
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if digest(value) != digest(f.default):
-                shown.append(f"{f.name}={short(value)}")
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return written(self)
 
 
 def _check_setting(who, name, value):

@@ -149,19 +149,26 @@ class Until:
     max_iter: int
     tol: float
 
-    def climb(self, step, model):
-        """Repeat `step`, a function from a model to the next one and the mean log density of the old."""
+    def run(self, step, model):
+        """Repeat `step`, a function from a model to the next one and the mean log density of the old: (the last model, the
+        number of steps, what the last one gained if that was still too much, else 0)."""
         gain, before = np.inf, -np.inf
-        for _ in range(int(self.max_iter)):
+        for steps in range(1, int(self.max_iter) + 1):
             model, value = step(model)
             gain, before = value - before, value
             if gain <= self.tol * (1 + abs(value)):
-                return model
-        message = (
-            f"the fit of {self.who} ended at max_iter={self.max_iter} while the mean log density still grew by {gain:.3g} "
-            f"in a step; raise max_iter, or tol={self.tol:g}"
-        )
-        warnings.warn(message, ConvergenceWarning, stacklevel=4)
+                return model, steps, 0.0
+        return model, int(self.max_iter), gain
+
+    def climb(self, step, model):
+        """`run`, which warns where it ends early."""
+        model, _, gain = self.run(step, model)
+        if gain:
+            message = (
+                f"the fit of {self.who} ended at max_iter={self.max_iter} while the mean log density still grew by {gain:.3g} "
+                f"in a step; raise max_iter, or tol={self.tol:g}"
+            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
         return model
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from mercer import validate
 from mercer.errors import NanError
 from mercer.kernels.base import PairKernel, frozen
+from mercer.kernels.logs import LogarithmicKernel
 from mercer.kernels.parameters import Count, Spec
 from mercer.kernels.validity import NOT_PSD, PSD, certificate
 from mercer.random import generator
@@ -175,7 +176,7 @@ def _norms(rows):
 # ---------------------------------------------------------------------------------------------- alignments
 @register
 @frozen
-class GlobalAlignment(_Sequences):
+class GlobalAlignment(LogarithmicKernel, _Sequences):
     r"""Global alignment kernel (S12): the sum over all alignments of two sequences of the products of local kernels.
 
     .. math:: k(x, y) = \sum_\pi \prod_{(i, j) \in \pi} \frac{g}{2 - g}, \qquad
@@ -208,20 +209,6 @@ class GlobalAlignment(_Sequences):
         steps = self._scaled(x)
         own = self._logarithms([Series(steps)], [Series(steps)])[0, 0] if self.normalised else 0.0
         return Series(steps, own)
-
-    def block(self, xs, ys):
-        logs = self._logarithms(xs, ys)
-        if self.normalised:
-            logs -= 0.5 * np.add.outer([x.own for x in xs], [y.own for y in ys])
-            return np.exp(np.minimum(logs, 0.0))  # rounding must not lead beyond 1
-        if logs.max(initial=-np.inf) > 709.0:
-            raise NanError(
-                f"{self!r} overflows: k(x, y) is up to exp({logs.max():.4g}); use normalised=True, which divides first"
-            )
-        return np.exp(logs)
-
-    def block_diag(self, xs):
-        return np.ones(len(xs)) if self.normalised else super().block_diag(xs)
 
     def _logarithms(self, xs, ys):
         from mercer.kernels import _compiled_sequences as tables
