@@ -59,7 +59,7 @@ def _repeat(grams, y, seed):
 
 def _chosen(grams, y, seed):
     """Number of the Gram matrix and penalty with the best inner score; the first of equal ones."""
-    folds = StratifiedKFold(5 if len(y) < 500 else 3, shuffle=True, random_state=seed)
+    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     found = np.array([GridSearchCV(SVC(kernel="precomputed"), {"C": PENALTIES}, cv=folds, refit=False).fit(K, y)
                       .cv_results_["mean_test_score"] for K in grams])  # fmt: skip
     best, penalty = np.unravel_index(found.argmax(), found.shape)
