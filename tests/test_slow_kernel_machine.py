@@ -1,19 +1,11 @@
-"""An exact interpolant under scikit-learn's checks, and a machine on many rows."""
+"""A kernel machine on many rows."""
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import check_estimator
 
-from mercer import KernelMachineRegressor, RBFNetwork
+from mercer import KernelMachineRegressor
 
 pytestmark = pytest.mark.slow
-
-
-def test_sklearn_checks_of_an_interpolant():
-    """All but those whose rows are equal and targets are not: no function passes through them."""
-    contradicted = "equal rows have different targets"
-    infeasible = {f"check_estimator_sparse_{what}": contradicted for what in ("tag", "array", "matrix")}
-    check_estimator(RBFNetwork(kernel="laplacian"), expected_failed_checks=infeasible, on_skip=None)
 
 
 def test_many_rows_in_little_memory():

@@ -381,10 +381,10 @@ class RBFNetwork(_Regression):
 
     .. math:: f(x) = \sum_j w_j k(x, \mu_j) + p(x), \qquad \sum_j w_j q(\mu_j) = 0 \text{ for all polynomials } q \text{ like } p
 
-    With `n_centers=None` and `alpha=0`, the defaults, f passes through all points. Else the sum of squares of
-    `KernelMachineRegressor` is minimised, under the side conditions where there is a tail p. Conditionally positive definite
-    kernels need one: `Multiquadric` a constant, `ThinPlate` a polynomial of degree 1. Any kernel will do, also one that is not
-    radial; for classes see `KernelMachineClassifier`.
+    With `n_centers=None` and `alpha=0`, the defaults, f passes through all points, and through the mean of targets that differ
+    where rows are equal, with a warning. Else the sum of squares of `KernelMachineRegressor` is minimised, under the side
+    conditions where there is a tail p. Conditionally positive definite kernels need one: `Multiquadric` a constant, `ThinPlate` a
+    polynomial of degree 1. Any kernel will do, also one that is not radial; for classes see `KernelMachineClassifier`.
 
     With `normalised=True` the basis functions are divided by their sum. For inputs with noise of density nu, the best f in the
     mean is of this form, with all rows as centres, k(x, mu) = nu(x - mu) and the targets for weights: that is `NadarayaWatson`,
@@ -395,7 +395,8 @@ class RBFNetwork(_Regression):
     n_centers : how many centres at most. None: all different rows.
     centers : "kmeans", "random", "ols", "auto" or rows, as in `KernelMachineRegressor`; used if `n_centers` is a number, but
         for rows and "ols".
-    alpha : strength of the penalty alpha/2 |w|², never multiplied by n. Where f passes through all points weights are not used.
+    alpha : strength of the penalty alpha/2 |w|², never multiplied by n. Where f passes through all points weights
+        matter to such means alone.
     kernel : a mercer kernel such as `RBF(0.5)`, `Multiquadric(0.5)` or `ThinPlate()`, one of scikit-learn's words, "precomputed",
         or a function of two rows.
     gamma, degree, coef0, kernel_params : parameters of kernels given by word or function, as in scikit-learn.
@@ -452,8 +453,8 @@ class RBFNetwork(_Regression):
         rows, T, w, index = self._canonical(X, y, sample_weight, target, multi_output=True, y_numeric=True)
         exact = self._passes_through()
         if exact:
-            self._refuse_contradictions(rows, w, index)
-            w = np.ones(len(w))
+            rows, T, index = self._one_target_each(rows, T, w, index)
+            w = np.ones(len(T))
         kind = self._tail_kind()
         tail = Tail(kind, rows, w, self.memory)
         state, problem, found = self._fit_columns(rows, T, w, index, tail, True, target.scale, target.shape)
@@ -478,16 +479,24 @@ class RBFNetwork(_Regression):
         order = 0 if self._precomputed or self.normalised else self.kernel_.validity.order
         return (None, "constant", "linear")[min(order, 2)]
 
-    def _refuse_contradictions(self, rows, w, index):
-        different = self._different(rows, w)
-        if len(different) == len(w):
-            return
-        j = int(np.setdiff1d(np.arange(len(w)), different)[0])
-        i = next(i for i in different if len(self._different(validate.take(rows, [i, j]), w[[i, j]])) == 1)
-        a, b = sorted((int(index[i]), int(index[j])))
-        raise ValueError(f"rows {a} and {b} of X are equal and their targets are not, so that no function passes through both; "
-                         f"there are {len(w) - len(different)} such rows. Use alpha > 0 or n_centers, or average the targets of "
-                         "equal rows")  # fmt: skip
+    def _one_target_each(self, rows, T, w, index):
+        """Different rows, the (weighted) means of their targets, and the rows' numbers in X."""
+        first, group = validate.groups(rows)
+        if len(first) == len(w):
+            return rows, T, index
+        self._warn_of_contradictions(first, group, index)
+        total = np.bincount(group, weights=w)
+        means = np.stack([np.bincount(group, weights=w * t) / total for t in T.T], axis=1)
+        rows = np.ascontiguousarray(rows[np.ix_(first, first)]) if self._precomputed else validate.take(rows, first)
+        return rows, means, index[first]
+
+    @staticmethod
+    def _warn_of_contradictions(first, group, index):
+        j = int(np.setdiff1d(np.arange(len(group)), first)[0])
+        a, b = sorted((int(index[first[group[j]]]), int(index[j])))
+        warnings.warn(f"rows {a} and {b} of X are equal and their targets are not, so that no function passes through both; rows "
+                      f"like these: {len(group) - len(first)}. f passes through the means of their targets; for a smooth fit "
+                      "use alpha > 0 or n_centers", NumericalWarning, stacklevel=4)  # fmt: skip
 
     def _warn_of_distance(self, residual):
         if not residual <= _PASSES:
