@@ -441,15 +441,16 @@ REFUSED = {
     "LocalAlignment": {"normalised": "no"},
     "Signature": {"static": "cubic"},
     "DensityProduct": {"model": 3},
-    "MixtureKernel": {"model": 3},
-    "SharedPath": {"model": 3},
-    "Fisher": {"model": 3, "information": "most"},
-    "ProbabilityProduct": {"family": "cauchy"},
+    "MixtureKernel": {"model": 3, "unit": "no"},
+    "SharedPath": {"model": 3, "unit": 1},
+    "LatentGaussian": {"mean": [0.0], "loadings": [[1.0]], "noise": [1.0], "unit": None},
+    "LatentMonteCarlo": {"function": 3},
+    "Fisher": {"model": 3, "information": "most", "whitening": "x"},
+    "ProbabilityProduct": {"family": "cauchy", "covariance": "x", "draws": -1, "random_state": -1, "unit": "no"},
 }  # fmt: skip
 #: Functions, structure, words that stand for a formula, and constants that `resolve` learns.
 FREE = {
     "metric", "form", "n_categories", "function", "vjp", "kernel", "parts", "sample", "chosen", "label",
-    "unit", "whitening", "mean", "loadings", "noise", "covariance", "draws", "random_state",
 }  # fmt: skip
 
 

@@ -416,5 +416,5 @@ def test_arguments():
     ):
         with pytest.raises(ValueError, match=said):
             make()
-    with pytest.raises(TypeError, match="expected True or False"):
+    with pytest.raises(TypeError, match="must be True or False"):
         GlobalAlignment(normalised="yes")

@@ -156,6 +156,8 @@ def test_pyramid_is_resolved_from_the_rows():
         PyramidMatch(1.0, levels=2, origin=[0.0, 0.0, 0.0])(X)
     with pytest.raises(ValueError, match=r"more than 2\^62 bins"):
         PyramidMatch(1e-300, levels=2, origin=0.0)(X)
+    with pytest.raises(ValueError, match="origin has 2 entries, but the vectors have 1"):
+        PyramidMatch(1.0, levels=2, origin=0.0)([[[0.5], [1.5]]], [[[0.5, 1.5]]])
     with pytest.raises(ValueError, match="form='nearest' must be"):
         PyramidMatch(form="nearest")
 

@@ -91,10 +91,12 @@ class PyramidMatch(Kernel):
             raise ValueError(f'PyramidMatch(form=...): form={self.form!r} must be "similarity" or "cost"')
 
     def _resolved(self, rows, weight):
-        if self.levels is not None and self.origin is not None:
+        if self.levels is not None and np.ndim(self.origin) and self.origin is not None:
             return self
         X, _ = all_stacked(bag, rows)
         origin = self.origin if self.origin is not None else X.min(axis=0) if len(X) else 0.0
+        if len(X) and np.ndim(origin) == 0:  # one for each column, so that vectors of another width are refused
+            origin = np.full(X.shape[1], float(origin))
         bins = _bins(X, self.side, origin)
         levels = self.levels
         if levels is None:  # until the first and the last bin of each column are one

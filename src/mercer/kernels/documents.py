@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from mercer import validate
 from mercer.kernels.base import frozen
 from mercer.kernels.digest import FrozenArray, owned
+from mercer.kernels.parameters import Flag
 from mercer.kernels.vocabulary import projected
 from mercer.kernels.words import NamedFeatures, summed
 from mercer.registry import register
@@ -30,13 +31,12 @@ class _Documents(NamedFeatures):
     analyzer: Any
     ngram_range: Any
     stop_words: Any
-    lowercase: bool
+    lowercase: Any
     token_pattern: str
 
     def check(self):
         object.__setattr__(self, "stop_words", owned(self.stop_words))
         self._check_range()
-        self._check_flags("lowercase")
         self._analyse()  # scikit-learn refuses what it cannot read
 
     def _check_range(self):
@@ -49,11 +49,6 @@ class _Documents(NamedFeatures):
                 f"{type(self).__name__}(ngram_range={given!r}): expected two whole numbers, the smallest and the largest "
                 "number of words that make one feature, such as (1, 2)"
             )
-
-    def _check_flags(self, *names):
-        for name in names:
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise TypeError(f"{type(self).__name__}({name}={getattr(self, name)!r}): expected True or False")
 
     @property
     def _settings(self):
@@ -150,7 +145,7 @@ class BagOfWords(_Documents):
     analyzer: Any = "word"
     ngram_range: Any = (1, 1)
     stop_words: Any = None
-    lowercase: bool = True
+    lowercase: Flag = True
     token_pattern: str = _WORDS
 
     def count_matrix(self, objects, vocabulary=None):
@@ -179,12 +174,12 @@ class TfIdf(_Documents):
     [[1.0, 0.54, 0.0], [0.54, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
-    smooth: bool = True
-    cosine: bool = True
+    smooth: Flag = True
+    cosine: Flag = True
     analyzer: Any = "word"
     ngram_range: Any = (1, 1)
     stop_words: Any = None
-    lowercase: bool = True
+    lowercase: Flag = True
     token_pattern: str = _WORDS
     words: Any = None
     frequencies: Any = None
@@ -192,7 +187,6 @@ class TfIdf(_Documents):
 
     def check(self):
         super().check()
-        self._check_flags("smooth", "cosine")
         learned = self.words, self.frequencies, self.n_documents
         if (self.words is None) != all(value is None for value in learned):
             raise ValueError(

@@ -7,7 +7,7 @@ import numpy as np
 from mercer.kernels.base import frozen, require_memory
 from mercer.kernels.dense import require_features
 from mercer.kernels.generative import OfModel, model_rows
-from mercer.kernels.models import NormalModel, as_model, pseudo_root
+from mercer.kernels.models import NormalModel, as_model, finite_numbers, pseudo_root
 from mercer.registry import register
 
 __all__ = ["Fisher"]
@@ -39,6 +39,8 @@ class Fisher(OfModel):
         if self.information not in _INFORMATION:
             words = ", ".join(map(repr, _INFORMATION))
             raise ValueError(f"Fisher(information={self.information!r}): expected one of {words}")
+        if self.whitening is not None and finite_numbers(self, "whitening").ndim not in (1, 2):
+            raise ValueError("Fisher(whitening=...) must be a matrix, or one number for each score")
 
     def _resolved(self, rows, weight):
         fitted = super()._resolved(rows, weight)

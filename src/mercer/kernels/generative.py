@@ -14,9 +14,9 @@ from mercer.errors import ConvergenceWarning
 from mercer.kernels.base import PairKernel, frozen
 from mercer.kernels.dense import DenseKernel, Gaps
 from mercer.kernels.hmm import HiddenMarkov, steps
-from mercer.kernels.models import MixtureModel, NormalModel, as_model, log_values
+from mercer.kernels.models import MixtureModel, NormalModel, as_model, finite_numbers, log_values
 from mercer.kernels.normals import LOG_2PI, inverse_root, patterns
-from mercer.kernels.parameters import Natural
+from mercer.kernels.parameters import Count, Flag, Natural
 from mercer.kernels.statistics import External
 from mercer.kernels.validity import certificate
 from mercer.random import generator
@@ -92,7 +92,7 @@ class MixtureKernel(OfModel):
     """
 
     model: Any = MixtureModel()
-    unit: bool = False
+    unit: Flag = False
 
     def check(self):
         if not hasattr(as_model(self.model), "log_joint"):
@@ -131,7 +131,7 @@ class LatentGaussian(PairKernel):
     mean: Any = None
     loadings: Any = None
     noise: Any = None
-    unit: bool = False
+    unit: Flag = False
     max_iter: Natural = 1000
 
     def check(self):
@@ -140,7 +140,7 @@ class LatentGaussian(PairKernel):
             return
         if len(given) < 3:
             raise ValueError("LatentGaussian needs all of mean, loadings and noise, or none to fit them")
-        m, W, P = (np.asarray(v, dtype=np.float64) for v in given)
+        m, W, P = (finite_numbers(self, name) for name in ("mean", "loadings", "noise"))
         if W.shape != (len(m), int(self.n_components)) or P.shape != m.shape:
             raise ValueError(
                 f"LatentGaussian: mean {m.shape}, loadings {W.shape} and noise {P.shape} do not fit; expected (d,), "
@@ -275,7 +275,7 @@ class LatentMonteCarlo(DenseKernel):
     function: Callable
     n_latent: Natural = 1
     n_samples: Natural = 1000
-    random_state: int = 0
+    random_state: Count = 0
 
     def check(self):
         if not callable(self.function):
@@ -326,7 +326,7 @@ class SharedPath(PairKernel):
     """
 
     model: Any = HiddenMarkov()
-    unit: bool = False
+    unit: Flag = False
     reads_objects = True
 
     def check(self):

@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer.kernels.base import PairKernel, frozen
 from mercer.kernels.logs import LogarithmicKernel
-from mercer.kernels.parameters import NonNegative, Positive, Real
+from mercer.kernels.parameters import Flag, NonNegative, Positive, Real
 from mercer.kernels.sequences import begins_with
 from mercer.kernels.validity import NOT_PSD, PSD, certificate
 from mercer.kernels.words import symbols
@@ -74,12 +74,10 @@ class LocalAlignment(LogarithmicKernel, _Local):
     opening: NonNegative = 2.0
     extension: NonNegative = 0.5
     beta: Positive = 0.5
-    normalised: bool = True
+    normalised: Flag = True
     not_differentiable = ("match", "mismatch", "opening", "extension", "beta")
 
     def check(self):
-        if not isinstance(self.normalised, (bool, np.bool_)):
-            raise TypeError(f"LocalAlignment(normalised=...): expected True or False, got {self.normalised!r}")
         largest = max(abs(self.match), abs(self.mismatch), self.opening, self.extension)
         if self.beta * largest > _LARGEST:
             raise ValueError(

@@ -24,6 +24,7 @@ __all__ = [
     "NormalModel",
     "as_model",
     "check_shares",
+    "finite_numbers",
     "log_values",
     "model",
     "pseudo_root",
@@ -186,6 +187,17 @@ class NormalModel(Model):
         F = np.zeros((d + len(i),) * 2)
         F[:d, :d], F[d:, d:] = P, products * np.outer(factor, factor)
         return F
+
+
+def finite_numbers(owner, name) -> np.ndarray:
+    """An argument that holds finite numbers, in float64; anything else is refused by name."""
+    try:
+        values = np.asarray(getattr(owner, name), np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{type(owner).__name__}({name}={getattr(owner, name)!r}): expected numbers") from None
+    if not np.isfinite(values).all():
+        raise ValueError(f"{type(owner).__name__}({name}=...) contains NaN or infinity")
+    return values
 
 
 def spread(covariance, d) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 __all__ = [
     "Count",
     "Degree",
+    "Flag",
     "Gamma",
     "Lengthscale",
     "Matrix",
@@ -38,13 +39,18 @@ class Spec:
     words: tuple[str, ...] = field(default=())
     optional: bool = False
     matrix: bool = False
+    flag: bool = False
 
     @property
     def continuous(self):
-        return not self.integer
+        return not self.integer and not self.flag
 
     def check(self, value, name):
         if value is None and self.optional:
+            return
+        if self.flag:
+            if not isinstance(value, (bool, np.bool_)):
+                raise TypeError(f"{name}={value!r} must be True or False")
             return
         if isinstance(value, str):
             if value not in self.words:
@@ -99,6 +105,7 @@ Positive = Annotated[Any, Spec(low=0.0, open_low=True)]
 NonNegative = Annotated[Any, Spec(low=0.0)]
 Natural = Annotated[Any, Spec(low=1, integer=True)]
 Count = Annotated[Any, Spec(low=0, integer=True)]
+Flag = Annotated[Any, Spec(flag=True)]
 Matrix = Annotated[Any, Spec(matrix=True, optional=True)]
 Degree = Annotated[Any, Spec(low=0.0)]
 Gamma = Annotated[Any, Spec(low=0.0, words=("scale", "auto"))]

@@ -7,8 +7,9 @@ import numpy as np
 from mercer import validate
 from mercer.kernels.base import PairKernel, frozen
 from mercer.kernels.generative import _exponential
-from mercer.kernels.model_products import Hidden, Mixture
-from mercer.kernels.parameters import Natural, Positive
+from mercer.kernels.model_products import Draws, Hidden, Mixture
+from mercer.kernels.models import finite_numbers, spread
+from mercer.kernels.parameters import Count, Flag, Natural, Positive
 from mercer.kernels.product_families import Bernoulli, Exponential, Gaussian, Multinomial, Poisson
 from mercer.kernels.validity import certificate
 from mercer.registry import register
@@ -50,9 +51,9 @@ class ProbabilityProduct(PairKernel):
     covariance: Any = None
     trials: Natural = 1
     length: Natural = 1
-    unit: bool = False
+    unit: Flag = False
     n_samples: Natural = 2000
-    random_state: int = 0
+    random_state: Count = 0
     draws: Any = None
     reads_objects = True
     not_differentiable = ("rho",)
@@ -62,6 +63,11 @@ class ProbabilityProduct(PairKernel):
             raise ValueError(
                 f"ProbabilityProduct(family={self.family!r}): expected one of {', '.join(map(repr, _FAMILIES))}"
             )
+        if self.covariance is not None:
+            S = finite_numbers(self, "covariance")
+            spread(S, len(np.atleast_1d(S)))
+        if self.draws is not None and not isinstance(self.draws, Draws):
+            raise TypeError(f"ProbabilityProduct(draws={self.draws!r}): draws are made by resolve(X); leave them out")
         if self.family == "multinomial" and self.trials > 1 and self.rho != 0.5:
             raise ValueError(
                 f"multinomial with trials={self.trials} has a closed form for rho=0.5 only, got rho={self.rho}"

@@ -13,7 +13,7 @@ from mercer import validate
 from mercer.errors import NanError
 from mercer.kernels.base import PairKernel, frozen
 from mercer.kernels.logs import LogarithmicKernel
-from mercer.kernels.parameters import Count, Spec
+from mercer.kernels.parameters import Count, Flag, Spec
 from mercer.kernels.validity import NOT_PSD, PSD, certificate
 from mercer.random import generator
 from mercer.registry import register
@@ -195,11 +195,7 @@ class GlobalAlignment(LogarithmicKernel, _Sequences):
 
     lengthscale: Scale = "median"
     triangular: Count = 0
-    normalised: bool = True
-
-    def check(self):
-        if not isinstance(self.normalised, (bool, np.bool_)):
-            raise TypeError(f"GlobalAlignment(normalised=...): expected True or False, got {self.normalised!r}")
+    normalised: Flag = True
 
     @property
     def validity(self):
