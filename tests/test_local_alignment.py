@@ -142,5 +142,5 @@ def test_arguments():
     ):
         with pytest.raises(ValueError, match=said):
             make()
-    with pytest.raises(TypeError, match="normalised=1.5 must be True or False"):
+    with pytest.raises(TypeError, match=r"normalised=1\.5 must be True or False"):
         LocalAlignment(normalised=1.5)
