@@ -324,3 +324,10 @@ def test_kernels_of_one_column_are_those_of_scikit_learn(kernel):
     ]
     assert from_sklearn(peer)[0] == kernel
     np.testing.assert_allclose(kernel(X), peer(X), rtol=1e-12)
+
+
+def test_a_kernel_that_is_kept_is_kept_to_the_last_bit():
+    X, y = np.linspace(0, 1, 9)[:, None], np.arange(9.0)
+    kernel = 10.0 * RBF(0.7)
+    assert np.exp(np.log(10.0)) != 10.0
+    assert GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None).fit(X, y).kernel_ == kernel

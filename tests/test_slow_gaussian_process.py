@@ -27,7 +27,7 @@ def test_errors_and_coverage(data_home, name, most, rows):
         A, B = (X[train] - mean) / sd, (X[held] - mean) / sd
         kernel = float(np.var(y[train])) * RationalQuadratic(1.0, np.full(X.shape[1], 2.0))
         kernel = kernel if name != "kin8nm" else float(np.var(y[train])) * Matern(2.5, np.full(X.shape[1], 2.0))
-        learned = GaussianProcessRegressor(kernel).fit(A[:rows], y[train][:rows])
+        learned = GaussianProcessRegressor(kernel, max_iter=500).fit(A[:rows], y[train][:rows])
         model = GaussianProcessRegressor(learned.kernel_, alpha=float(learned.alpha_), optimizer=None).fit(A, y[train])
         mu, spread = model.predict(B, return_std=True, noise=True)
         inside = np.abs(y[held] - mu) <= 1.96 * spread

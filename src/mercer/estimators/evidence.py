@@ -76,9 +76,11 @@ def climb(evaluate, kernel, rows, extra, settings: Settings) -> Climb:
     z = chart.start if found is None else found.x
     value = value_at(evaluate, chart, rows, extra, settings, z, slope=False)[0]
     logger.info("%d evaluations, value %.6g with %r", len(trace), value, chart.kernel_at(z))
+    if found is None:  # not exp(log(...)) of them, which rounds
+        return Climb(kernel, extra, value, z, chart, trace, [], True, "")
     return Climb(
-        chart.kernel_at(z), {**extra, **chart.extra_at(z)}, value, z, chart, trace, [] if found is None else chart.at_bounds(z),
-        found is None or bool(found.success), "" if found is None else str(found.message),
+        chart.kernel_at(z), {**extra, **chart.extra_at(z)}, value, z, chart, trace, chart.at_bounds(z), bool(found.success),
+        str(found.message),
     )  # fmt: skip
 
 
