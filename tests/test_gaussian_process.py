@@ -12,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor as Sklearn
 from cases import LEAVES
 from mercer import GaussianProcessRegressor, KernelRidge
 from mercer.errors import ConvergenceWarning, NotPSDError, NumericalWarning
-from mercer.estimators.charts import Chart
+from mercer.estimators.charts import Chart, _lbfgs
 from mercer.estimators.evidence import Settings, value_at
 from mercer.kernels import RBF, Constant, Linear, Matern, Periodic, RationalQuadratic, Sigmoid, Spectrum, White
 from mercer.kernels.sklearn_gp import from_sklearn
@@ -331,3 +331,17 @@ def test_a_kernel_that_is_kept_is_kept_to_the_last_bit():
     kernel = 10.0 * RBF(0.7)
     assert np.exp(np.log(10.0)) != 10.0
     assert GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None).fit(X, y).kernel_ == kernel
+
+
+def test_a_search_that_rounding_ends_has_converged():
+    """A line search that gains nothing where the slope is small is no early end; with a slope that tells of more it is one."""
+    chart = Chart(2.0 * RBF(0.5), ["scale", "rbf__lengthscale"])
+
+    def flat(slope, start=chart.start):
+        return _lbfgs(lambda z: (1.0 + 1e-10 * bool((z != start).any()), slope), start, chart.bounds(), 100)
+
+    found = flat(np.full(2, 1e-4))
+    assert found.success
+    assert "rounding" in found.message
+    assert not flat(np.ones(2)).success
+    assert flat(np.array([1.0, 1e-4]), np.array([chart.bounds()[0][0], 0.0])).success  # a bound holds the first

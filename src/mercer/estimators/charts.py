@@ -10,6 +10,11 @@ from mercer.kernels.parameters import specs
 __all__ = ["Chart", "by_column", "minimum", "tunable"]
 
 SPAN = float(np.log(1e4))  # positive parameters stay within this factor of where they started
+_NO_STEP = 2  # status of a search whose last line search failed
+_ROUNDING, _FLAT = (
+    1e-9,
+    1e-3,
+)  # parts of the value: what a search may miss by rounding, and a slope that rounding may hide
 
 
 class Chart:
@@ -167,16 +172,34 @@ def by_column(kernel, rows, argument):
 def minimum(objective, chart: Chart, start=None, max_iter=100, tie_first=True):
     """L-BFGS in the entries of a chart: all entries of a parameter together first, for one by one there are poor minima."""
     start, bounds = chart.start if start is None else start, chart.bounds()
-    start = np.clip(
-        start, *zip(*[(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds], strict=True)
-    )
+    start = np.clip(start, *_ends(bounds))
     if tie_first and chart.several():
         start = _tied(objective, chart.ties(), start, bounds, max_iter)
     return _lbfgs(objective, start, bounds, max_iter)
 
 
 def _lbfgs(objective, start, bounds, max_iter):
-    return minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": int(max_iter)})
+    def search(x):
+        return minimize(objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": int(max_iter)})
+
+    found = search(start)
+    if found.status != _NO_STEP:
+        return found
+    again = search(found.x)  # without memory of the steps before
+    size = max(1.0, abs(found.fun))
+    if found.fun - again.fun <= _ROUNDING * size and _slope_within(again, bounds) <= _FLAT * size:
+        again.success, again.message = True, "no step gains more than rounding"
+    return again
+
+
+def _slope_within(found, bounds):
+    """Largest entry of the slope, where a bound does not hold the point."""
+    return np.abs(np.clip(found.x - found.jac, *_ends(bounds)) - found.x).max(initial=0.0)
+
+
+def _ends(bounds):
+    """Lower and upper ends as arrays, infinite where there is none."""
+    return np.array([(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds]).T
 
 
 def _tied(objective, ties, start, bounds, max_iter):
@@ -184,8 +207,7 @@ def _tied(objective, ties, start, bounds, max_iter):
         value, gradient = objective(start + ties @ t)
         return value, ties.T @ gradient
 
-    low = np.array([-np.inf if a is None else a for a, _ in bounds]) - start
-    high = np.array([np.inf if b is None else b for _, b in bounds]) - start
+    low, high = _ends(bounds) - start
     free = [(low[own > 0].max(), high[own > 0].min()) for own in ties.T]
     limits = [(a if np.isfinite(a) else None, b if np.isfinite(b) else None) for a, b in free]
     return start + ties @ _lbfgs(tied, np.zeros(ties.shape[1]), limits, max_iter).x
