@@ -323,6 +323,13 @@ def test_kernels_of_one_column_are_those_of_scikit_learn(kernel):
         type(kernel)
     ]
     assert from_sklearn(peer)[0] == kernel
+
+
+def test_bounds_by_column_of_scikit_learn():
+    alike = theirs.RBF([1.0, 2.0], [(0.1, 10.0), (0.1, 10.0)])
+    assert from_sklearn(alike)[1] == {"lengthscale": (0.1, 10.0)}
+    with pytest.raises(ValueError, match="differ from column to column"):
+        from_sklearn(theirs.RBF([1.0, 2.0], [(0.1, 10.0), (0.1, 20.0)]))
     np.testing.assert_allclose(kernel(X), peer(X), rtol=1e-12)
 
 
