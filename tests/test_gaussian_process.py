@@ -106,6 +106,18 @@ def test_slopes_of_the_evidence_are_those_of_differences(case):
         assert slope_error(kernel, rows, y) < 1e-6
 
 
+def test_slopes_of_several_outputs_and_mean_functions():
+    X, y = data(20)
+    Y, H = np.stack([y, np.cos(3 * y), X[:, 0]], axis=1), np.hstack([np.ones((20, 1)), X])
+    K = RBF(0.9)(X)
+    noise = np.linspace(0.05, 0.3, 20)
+    W = posterior(K.copy(), noise, Y, H).slope()
+    E = np.random.default_rng(2).standard_normal((20, 20))
+    E = 1e-5 * (E + E.T)
+    up, down = (posterior(K + sign * E, noise, Y, H).evidence for sign in (1, -1))
+    np.testing.assert_allclose(2 * (W * E).sum(), up - down, rtol=1e-7)
+
+
 # ------------------------------------------------------------------------------------------------ the posterior
 def test_posterior_mean_is_that_of_kernel_ridge():
     X, y = data()
@@ -323,13 +335,6 @@ def test_kernels_of_one_column_are_those_of_scikit_learn(kernel):
         type(kernel)
     ]
     assert from_sklearn(peer)[0] == kernel
-
-
-def test_bounds_by_column_of_scikit_learn():
-    alike = theirs.RBF([1.0, 2.0], [(0.1, 10.0), (0.1, 10.0)])
-    assert from_sklearn(alike)[1] == {"lengthscale": (0.1, 10.0)}
-    with pytest.raises(ValueError, match="differ from column to column"):
-        from_sklearn(theirs.RBF([1.0, 2.0], [(0.1, 10.0), (0.1, 20.0)]))
     np.testing.assert_allclose(kernel(X), peer(X), rtol=1e-12)
 
 
@@ -352,3 +357,10 @@ def test_a_search_that_rounding_ends_has_converged():
     assert "rounding" in found.message
     assert not flat(np.ones(2)).success
     assert flat(np.array([1.0, 1e-4]), np.array([chart.bounds()[0][0], chart.start[1]])).success  # a bound holds the first
+
+
+def test_bounds_by_column_of_scikit_learn():
+    alike = theirs.RBF([1.0, 2.0], [(0.1, 10.0), (0.1, 10.0)])
+    assert from_sklearn(alike)[1] == {"lengthscale": (0.1, 10.0)}
+    with pytest.raises(ValueError, match="differ from column to column"):
+        from_sklearn(theirs.RBF([1.0, 2.0], [(0.1, 10.0), (0.1, 20.0)]))
