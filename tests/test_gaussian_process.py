@@ -356,7 +356,9 @@ def test_a_search_that_rounding_ends_has_converged():
     assert found.success
     assert "rounding" in found.message
     assert not flat(np.ones(2)).success
-    assert flat(np.array([1.0, 1e-4]), np.array([chart.bounds()[0][0], chart.start[1]])).success  # a bound holds the first
+    assert flat(
+        np.array([1.0, 1e-4]), np.array([chart.bounds()[0][0], chart.start[1]])
+    ).success  # a bound holds the first
 
 
 def test_bounds_by_column_of_scikit_learn():

@@ -7,6 +7,7 @@ __all__ = [
     "ClusterError",
     "ConvergenceWarning",
     "KernelOutputError",
+    "KernelTextError",
     "MemoryBudgetError",
     "MercerError",
     "ModelFileError",
@@ -41,6 +42,10 @@ class NotDifferentiableError(MercerError, TypeError):
 
 class KernelOutputError(MercerError, ValueError):
     """A user's kernel, feature map or warp returned the wrong shape or no numbers."""
+
+
+class KernelTextError(MercerError, ValueError):
+    """A text is no kernel; the message shows the place."""
 
 
 class MemoryBudgetError(MercerError, MemoryError):
