@@ -58,6 +58,7 @@ from mercer.estimators import (
     top_features,
 )
 from mercer.gram import Diagonal, Gram, gram
+from mercer.persist import info, load, save
 from mercer.solvers.bandwidths import bandwidth_scores
 from mercer.versions import show_versions
 
@@ -117,12 +118,15 @@ __all__ = [
     "fourier_check",
     "gram",
     "hsic_test",
+    "info",
     "kernels",
+    "load",
     "mercer_expansion",
     "mercer_map",
     "mmd_test",
     "preimage",
     "repair",
+    "save",
     "separable",
     "show_versions",
     "silhouette",

@@ -21,7 +21,7 @@ from mercer.gram import GivenGram, prepared_gram
 from mercer.gram.plan import budget, require
 from mercer.kernels import Kernel, as_kernel
 from mercer.random import generator
-from mercer.registry import register_estimator
+from mercer.registry import register_estimator, register_record
 from mercer.solvers.canonical import CanonicalPairs, canonical_pairs, view_of_features, view_of_gram
 
 __all__ = ["KernelCCA"]
@@ -56,6 +56,7 @@ class _Viewing(KernelEstimator):
         return (K @ self.coefficients_ + self.intercept_).astype(K.dtype)
 
 
+@register_record
 class _SecondView(_Viewing):
     """The other side of a pair of views. It is no estimator of its own: rows come through its owner."""
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from mercer.estimators.charts import Chart, minimum, tunable
 from mercer.gram import gram
+from mercer.registry import register_record
 from mercer.solvers import loo_gradient
 
 __all__ = ["Tuning", "tune_loo"]
@@ -14,6 +15,7 @@ __all__ = ["Tuning", "tune_loo"]
 logger = logging.getLogger("mercer")
 
 
+@register_record
 @dataclass(frozen=True)
 class Tuning:
     """Tuned kernel and alpha, the leave-one-out error there, and how the search went (`trace`: error per evaluation)."""
