@@ -1,6 +1,7 @@
 """Models in files: every estimator and kernel comes back with the same answers, and whatever else is read is refused."""
 
 import copy
+import math
 import pickle
 import warnings
 from contextlib import suppress
@@ -12,10 +13,11 @@ from sklearn.base import clone
 import mercer
 from cases import kernel_cases
 from estimator_cases import ESTIMATOR_CASES, answers, regression, suited
-from mercer import KernelRidge, info, load, save
+from mercer import KernelKMeans, KernelRidge, info, load, save
 from mercer.errors import MercerError, ModelFileError
 from mercer.kernels import RBF, Linear, Pairwise, Spectrum
 from mercer.persist import flatten, read, write
+from mercer.persist.values import Reader, Writer
 from test_structured_everywhere import KINDS, made, target
 
 
@@ -165,6 +167,61 @@ def test_forged_files_are_refused(path, change, said):
     write(path, "model", *flatten(tree))
     with pytest.raises(ModelFileError, match=said):
         load(path)
+
+
+def forged(path, model, change):
+    save(model, path)
+    found = read(path)
+    tree = mercer.persist.unflatten(found.content, found.arrays)
+    change(tree["model"]["parts"])
+    write(path, "model", *flatten(tree))
+
+
+def test_places_beyond_their_range_are_refused(path):
+    X, y = regression(30)
+    clusters = KernelKMeans(2, kernel="precomputed", random_state=0).fit(RBF()(X))
+    forged(
+        path, clusters, lambda parts: parts["coefficients_"].update(indices=parts["coefficients_"]["indices"] + 10**6)
+    )
+    with pytest.raises(ModelFileError, match="do not fit together"):
+        load(path)
+    machine = mercer.SVC(kernel=RBF()).fit(X, y > 0)
+    forged(path, machine, lambda parts: parts["X_fit_"].update(value=np.ones((2, 3))))
+    with pytest.raises(ModelFileError, match="do not fit together"):
+        load(path)
+    texts = KernelRidge(kernel=Spectrum(2)).fit(["acgt" * (i + 1) for i in range(12)], np.arange(12.0))
+    forged(path, texts, lambda parts: parts["X_fit_"]["items"].update(ends=parts["X_fit_"]["items"]["ends"] + 1))
+    with pytest.raises(ModelFileError, match="do not fit its length"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [np.arange(i + 1.0) for i in range(10)],
+        [np.arange(i + 1, dtype=np.float64 if i % 2 else np.int32) for i in range(10)],
+        [np.zeros((i, 2)) for i in range(10)],
+        [frozenset("abc"[: i % 4]) for i in range(10)],
+        [("a", (i, None), [1.5, math.inf]) for i in range(10)],
+        [b"\xff\x00", b""] * 6,
+        ["a\x00", "", "\U0001f40e"] * 4,
+        [10**30 + i for i in range(10)],
+        [True, 2, "x", None, b"y", {"k": (1, 2)}, math.nan, np.float32(0.5), {1, 2}],
+    ],
+    ids=lambda v: type(v[0]).__name__,
+)
+def test_lists_of_any_kind_are_packed_and_unpacked(values):
+    whole = np.empty(len(values), object)
+    whole[:] = values
+    content, arrays = flatten({"x": Writer({}).tree(whole)})
+    again = Reader({}).value(mercer.persist.unflatten(content, arrays)["x"])
+    for a, b in zip(again, values, strict=True):
+        assert type(a) is type(b)
+        if isinstance(b, np.ndarray):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+        else:
+            assert repr(a) == repr(b)
 
 
 def changed(tree, rng):

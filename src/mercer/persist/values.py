@@ -262,7 +262,7 @@ def restored(cls, state):
     """An estimator with this state; names that are none of an estimator's are refused."""
     parameters = cls._get_param_names()
     missing = [name for name in parameters if name not in state]
-    strange = [name for name in state if name not in parameters and (hasattr(cls, name) or name.startswith("__"))]
+    strange = [name for name in state if name not in parameters and hasattr(cls, name)]
     if missing or strange:
         raise ModelFileError(
             f"{cls.__name__}: the file lacks {missing} and has {reprlib.repr(strange)}, which are no attributes of it"
