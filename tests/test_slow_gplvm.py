@@ -1,0 +1,61 @@
+"""Latent positions of oil flow (D15), and entries that are taken out of it. Figures are printed; `-s` shows them."""
+
+from time import perf_counter
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from mercer import GPLVM
+from mercer.kernels import RBF
+from test_slow_pca import neighbour_errors
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+def oil_flow(home):
+    with np.load(home / "oil_flow.npz") as file:
+        return file["X"].astype(float), file["y"]
+
+
+def subsets():
+    return [np.random.RandomState(seed).permutation(1000)[:100] for seed in range(10)]
+
+
+@pytest.mark.parametrize("settings", [{}, {"back_constraint": RBF("median")}], ids=["free", "back"])
+def test_errors_of_the_nearest_neighbour(data_home, settings):
+    """Leave-one-out, of 100 rows; Lawrence (2005) has 4 on a subset of his, and 20 by PCA. No label is seen by the fit."""
+    X, y = oil_flow(data_home)
+    start = perf_counter()
+    errors = [neighbour_errors(GPLVM(**settings).fit(X[s]).embedding_, y[s]) for s in subsets()]
+    seconds = perf_counter() - start
+    linear = np.mean([neighbour_errors(PCA(2).fit_transform(X[s]), y[s]) for s in subsets()])
+    print(f"\n{settings}: {np.mean(errors):.1f} {errors}, PCA {linear:.1f}; {seconds:.0f} s")
+    assert np.mean(errors) <= 5
+
+
+def test_a_thousand_rows(data_home):
+    """Lawrence (2005) has 1 error, and 162 by PCA."""
+    X, y = oil_flow(data_home)
+    start = perf_counter()
+    model = GPLVM().fit(X)
+    seconds = perf_counter() - start
+    errors, linear = neighbour_errors(model.embedding_, y), neighbour_errors(PCA(2).fit_transform(X), y)
+    print(f"\nGPLVM {errors}, PCA {linear}; {seconds:.0f} s, {model.n_iter_} evaluations")
+    assert linear > 150
+    assert errors <= 0.2 * linear
+
+
+def test_entries_that_were_taken_out(data_home):
+    """A tenth of all entries, filled in: far nearer than the columns' means, and than linear components."""
+    X, _ = oil_flow(data_home)
+    X = X[subsets()[0]]
+    gaps = np.random.default_rng(0).random(X.shape) < 0.1
+    holed = np.where(gaps, np.nan, X)
+    rest = [np.sqrt(np.mean((filled - X)[gaps] ** 2)) for filled in (
+        np.broadcast_to(np.nanmean(holed, axis=0), X.shape),
+        GPLVM(missing="marginalise", kernel="linear").fit(holed).impute(),
+        GPLVM(missing="marginalise").fit(holed).impute(),
+    )]  # fmt: skip
+    print(f"\nroot mean squared errors: means {rest[0]:.3f}, linear {rest[1]:.3f}, GPLVM {rest[2]:.3f}")
+    assert rest[2] < 0.7 * rest[1] < rest[0]
