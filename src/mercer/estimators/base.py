@@ -64,7 +64,7 @@ def lazily(method):
 class KernelEstimator(BaseEstimator):
     """Base of Gram-based estimators: subclasses have `kernel`, `engine`, `memory`, `indefinite` and fit on `_training_gram`."""
 
-    _kernels = ("kernel",)  # parameters that are kernels
+    _kernels: tuple[str, ...] = ("kernel",)  # parameters that are kernels
 
     def set_params(self, **params):
         """Set parameters; `kernel__*` makes a changed kernel, since kernels are values."""

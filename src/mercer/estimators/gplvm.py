@@ -409,7 +409,8 @@ class _Ascent:
 
     def __init__(self, evaluate, chart, places, extra, settings: Settings):
         self.evaluate, self.chart, self.places, self.extra, self.settings = evaluate, chart, places, extra, settings
-        self.start, self.trace = np.concatenate([places.start, chart.start]), []
+        self.start = np.concatenate([places.start, chart.start])
+        self.trace: list[float] = []
 
     def __len__(self):
         return len(self.start)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.utils.extmath import svd_flip
 
 from mercer.gram import prepared_gram
 from mercer.solvers.gaussian import Posterior, posterior
@@ -107,9 +106,9 @@ def completed(Y: np.ndarray, k: int) -> np.ndarray:
 def principal_positions(Y: np.ndarray, k: int) -> np.ndarray:
     """Positions (n, k) by the principal components of Y, which has no gaps."""
     U, s, Vt = np.linalg.svd(Y - Y.mean(axis=0), full_matrices=False)
-    U, _ = svd_flip(U, Vt, u_based_decision=False)  # the signs of scikit-learn's PCA
+    largest = Vt[np.arange(len(s)), np.abs(Vt).argmax(axis=1)]
     X = np.zeros((len(Y), k))
-    X[:, : len(s)] = (U * s)[:, :k]
+    X[:, : len(s)] = (U * np.copysign(s, largest))[:, :k]  # signs as in scikit-learn's PCA
     return X
 
 
