@@ -374,7 +374,8 @@ def test_functions_of_a_gram_are_orthogonal():
     [
         ({"n_components": 6}, None, ValueError, "n_components=6 is more than the n_features=5 columns"),
         ({}, lambda Y: Y[:1], ValueError, "n_samples=1: positions need two rows"),
-        ({}, holed, ValueError, "NaN"),
+        ({}, holed, ValueError, "X contains NaN; missing="),
+        ({"missing": "marginalise"}, lambda Y: Y * [1, np.inf, 1, 1, 1], ValueError, "infinity"),
         ({"missing": "marginalise"}, lambda Y: Y * [1, np.nan, 1, 1, 1], ValueError, "column 1 of X holds NaN alone"),
         (
             {"missing": "marginalise", "back_constraint": RBF()},

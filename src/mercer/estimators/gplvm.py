@@ -160,12 +160,15 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
     def _rows(self, X, reset=False):
         """Validated rows in float64, and the precision that they came in."""
         if reset:
-            self.reads_ = "gaps" if self.missing == "marginalise" else "vectors"
-            rows = validate.training(self, X, None, None, self.reads_)[0]
+            rows = validate.training(self, X, None, None, "gaps")[0]
+            self.takes_gaps_ = self.missing == "marginalise"
             self._refuse(rows)
         else:
-            rows = validate.prediction(self, X, self.reads_)
-        return dense_rows(rows, self.memory), rows.dtype
+            rows = validate.prediction(self, X, "gaps")
+        T = dense_rows(rows, self.memory)
+        if not self.takes_gaps_ and np.isnan(T).any():
+            raise ValueError('X contains NaN; missing="marginalise" takes it for missing entries')
+        return T, rows.dtype
 
     def _refuse(self, rows):
         n, d = rows.shape
