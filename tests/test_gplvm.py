@@ -156,12 +156,13 @@ def test_a_curve_is_unrolled():
 
 
 def test_more_restarts_are_never_worse():
-    Y = np.random.default_rng(0).standard_normal((12, 3))
-    values = [GPLVM(1, n_restarts_optimizer=k, random_state=3).fit(Y).log_posterior_ for k in (0, 1, 2, 4)]
+    """From positions in a wrong order, which a search does not mend."""
+    Y = curve(8, 3, noise=0.05)[0]
+    settings = {"init": np.random.default_rng(1).standard_normal((8, 1)), "random_state": 0}
+    values = [GPLVM(1, n_restarts_optimizer=k, **settings).fit(Y).log_posterior_ for k in (0, 2, 4)]
     assert values == sorted(values)
-    assert values[-1] > values[0] + 1e-3
-    again = GPLVM(1, n_restarts_optimizer=4, random_state=3).fit(Y)
-    assert again.log_posterior_ == values[-1]
+    assert values[-1] > values[0] + 1.0
+    assert GPLVM(1, n_restarts_optimizer=2, **settings).fit(Y).log_posterior_ == values[1]
 
 
 def test_starts():
@@ -283,6 +284,8 @@ def test_training_rows_are_at_their_places():
     moved = model.transform(Y[5:9] + 1e-9)  # not the same row, so that it is searched for
     np.testing.assert_allclose(moved, model.embedding_[5:9], atol=0.05)
     assert np.abs(moved - model.embedding_[5:9]).max() > 0
+    signed = still(n_components=1).fit(np.array([[0.0, 1.0], [0.0, 2.0], [0.0, -3.0]]))
+    np.testing.assert_array_equal(signed.transform([[-0.0, 2.0]]), signed.embedding_[1:2])
 
 
 def test_known_rows_are_seen_with_their_gaps():
@@ -292,8 +295,8 @@ def test_known_rows_are_seen_with_their_gaps():
 
 
 def test_nearest_rows_by_entries_that_both_have():
-    known = np.array([[0.0, 0.0, 0.0], [1.0, np.nan, 1.0], [5.0, 5.0, np.nan], [np.nan, np.nan, 2.0]])
-    asked = np.array([[0.9, 40.0, np.nan], [np.nan, 4.0, 2.1], [np.nan, np.nan, np.nan]])
+    known = np.array([[0.0, 0.0, 0.0], [1.0, np.nan, 1.0], [5.0, 5.0, np.nan], [np.nan, np.nan, -0.6]])
+    asked = np.array([[1.0, 1.1, 1.0], [np.nan, 4.0, 2.1], [np.nan, np.nan, np.nan], [0.0, 0.0, 3.5]])
     distances = np.array(
         [[np.nanmean((a - b) ** 2) if (~np.isnan(a - b)).any() else np.inf for b in known] for a in asked]
     )
@@ -302,7 +305,7 @@ def test_nearest_rows_by_entries_that_both_have():
 
 def test_the_best_start_is_taken():
     model, Y = unrolled(), curve(40)[0][::2]
-    starts = np.array([[[3.0], [-3.0], model.X_fit_[7]]])
+    starts = np.array([[[3.0], [-3.0], [2.5], [-2.5], [2.0], model.X_fit_[7]]])
     found = place(model._gram, model._posterior, model.alpha_, (Y[7:8] - model.shift_) + 1e-9, starts)
     np.testing.assert_allclose(found, model.X_fit_[7:8], atol=0.05)
 
@@ -375,7 +378,7 @@ def test_functions_of_a_gram_are_orthogonal():
         ({"n_components": 6}, None, ValueError, "n_components=6 is more than the n_features=5 columns"),
         ({}, lambda Y: Y[:1], ValueError, "n_samples=1: positions need two rows"),
         ({}, holed, ValueError, "X contains NaN; missing="),
-        ({"missing": "marginalise"}, lambda Y: Y * [1, np.inf, 1, 1, 1], ValueError, "infinity"),
+        ({"missing": "marginalise"}, lambda Y: np.abs(Y) * [1, np.inf, 1, 1, 1], ValueError, "infinity"),
         ({"missing": "marginalise"}, lambda Y: Y * [1, np.nan, 1, 1, 1], ValueError, "column 1 of X holds NaN alone"),
         (
             {"missing": "marginalise", "back_constraint": RBF()},

@@ -67,7 +67,7 @@ def test_points_are_coloured_by_label():
 def test_latent_positions_are_on_a_map_of_what_is_known():
     rows = np.random.default_rng(0).standard_normal((20, 4)) * [1.0, 5.0, 0.2, 1.0]
     y = np.repeat(["a", "b"], 10)
-    model = GPLVM(3, normalize=True, optimizer=None).fit(rows)
+    model = GPLVM(3, normalize=True, init=rows[:, :3] + 0.5, optimizer=None).fit(rows)
     shown = LatentSpaceDisplay.from_estimator(model, y, components=(2, 0), resolution=9)
     points, X = shown.axes_[0].collections, model.embedding_
     assert points[0] is shown.image_

@@ -43,8 +43,9 @@ from mercer.solvers.latent import (
 __all__ = ["GPLVM"]
 
 _MATRICES = 4  # n x n numbers that an evaluation of the evidence with its slope holds
-_NEAREST = 8  # training rows at whose positions, or half way between, the search for a new one may begin
+_NEAREST = 8  # training rows at whose positions searches for a new one begin
 _QUERIES = 256  # new rows at a time
+_HELD = 64  # bytes for each pair of a start and a training row, while they are searched for
 _SHAKE = 0.5  # standard deviation of where restarts begin, beside that of the positions
 
 
@@ -203,7 +204,7 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
         """Positions to begin with; those by components have a first column of mean square 1."""
         n, k = len(T), self.n_components
         if not isinstance(self.init, str):
-            X = np.array(validate.vectors(self.init, "init"), np.float64)
+            X = dense_rows(validate.vectors(self.init, "init"), self.memory)
             if X.shape != (n, k):
                 raise ValueError(f"init has shape {X.shape}, but the positions of {n} rows have {(n, k)}")
             return X
@@ -313,10 +314,10 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
         known = _places_of(T, self.targets_)
         out = self.X_fit_[known]
         new = np.flatnonzero(known < 0)
-        for i in range(0, len(new), _QUERIES):
-            some = new[i : i + _QUERIES]
-            near = self.X_fit_[nearest_rows(T[some], self.targets_, _NEAREST)]
-            starts = np.concatenate([near, (near[:, :1] + near[:, 1:]) / 2], axis=1)
+        step = int(min(_QUERIES, max(1, budget(self.memory) // (_HELD * _NEAREST * len(self.X_fit_)))))
+        for i in range(0, len(new), step):
+            some = new[i : i + step]
+            starts = self.X_fit_[nearest_rows(T[some], self.targets_, _NEAREST)]
             out[some] = place(self._gram, self._posterior, self.alpha_, T[some], starts)
         return out.astype(dtype)
 

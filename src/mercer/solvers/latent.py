@@ -17,7 +17,6 @@ __all__ = ["Functions", "Outputs", "Pattern", "Places", "completed", "condition"
            "place", "principal_positions"]  # fmt: skip
 
 _SWEEPS = 30  # of filling gaps by principal components, for a start
-_DESCENTS = 4  # of a new row, from the best of its starts
 _LEAST = 1e-10  # of the largest eigenvalue: smaller ones are not told from rounding
 
 
@@ -140,16 +139,11 @@ def nearest_rows(Y: np.ndarray, known: np.ndarray, k: int) -> np.ndarray:
 def place(
     K, outputs: Outputs, noise: float, Y: np.ndarray, starts: np.ndarray, *, tol=1e-7, max_iter=500
 ) -> np.ndarray:
-    """The most probable positions (m, k) of rows Y (m, p), by descent from the best of the starts (m, s, k)."""
+    """The most probable positions (m, k) of rows Y (m, p): the best ends of descents from the starts (m, s, k)."""
     m, s, k = starts.shape
-    tried = Places(K, outputs, noise, np.repeat(Y, s, axis=0))
-    first = tried.objective(starts.reshape(m * s, k), np.arange(m * s)).reshape(m, s)
-    best = np.argsort(first, axis=1, kind="stable")[:, :_DESCENTS]
-    chosen = np.take_along_axis(starts, best[:, :, None], axis=1)
-    sought = Places(K, outputs, noise, np.repeat(Y, best.shape[1], axis=0))
-    Z, value, _, _ = descend(sought, chosen.reshape(-1, k), tol=tol, max_iter=max_iter)
-    value = value.reshape(m, -1)
-    return Z.reshape(m, -1, k)[np.arange(m), value.argmin(axis=1)]
+    places = Places(K, outputs, noise, np.repeat(Y, s, axis=0))
+    Z, value, _, _ = descend(places, starts.reshape(m * s, k), tol=tol, max_iter=max_iter)
+    return Z.reshape(m, s, k)[np.arange(m), value.reshape(m, s).argmin(axis=1)]
 
 
 class Places(Targets):
