@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -165,11 +166,24 @@ def test_more_restarts_are_never_worse():
     assert GPLVM(1, n_restarts_optimizer=2, **settings).fit(Y).log_posterior_ == values[1]
 
 
+def test_restarts_begin_around_the_start():
+    begun = []
+
+    def stay(objective, theta, bounds):
+        begun.append(theta)
+        return theta, objective(theta)[0]
+
+    GPLVM(2, optimizer=stay, n_restarts_optimizer=20, random_state=0).fit(curve()[0])
+    moved = np.array(begun[1:]) - begun[0]
+    np.testing.assert_allclose(moved[:, :60].std(), 0.5 * np.sqrt(np.mean(begun[0][:60] ** 2)), rtol=0.1)
+    np.testing.assert_allclose(moved[:, 60:].std(), 1.5, rtol=0.3)
+
+
 def test_starts():
-    Y = curve(20, 4)[0]
-    pca = still().fit(Y).embedding_
-    expected = PCA(2).fit_transform(Y)
-    np.testing.assert_allclose(pca, expected / expected[:, 0].std(), atol=1e-10)
+    for seed in range(4):  # signs too are those of scikit-learn
+        Y = np.random.default_rng(seed).standard_normal((20, 4))
+        pca, expected = still().fit(Y).embedding_, PCA(2).fit_transform(Y)
+        np.testing.assert_allclose(pca, expected / expected[:, 0].std(), atol=1e-10)
     other = still(init="kernel-pca").fit(Y).embedding_
     assert np.abs(other - pca).max() > 0.1
     np.testing.assert_allclose(np.square(other[:, 0]).mean(), 1.0)
@@ -286,6 +300,21 @@ def test_training_rows_are_at_their_places():
     assert np.abs(moved - model.embedding_[5:9]).max() > 0
     signed = still(n_components=1).fit(np.array([[0.0, 1.0], [0.0, 2.0], [0.0, -3.0]]))
     np.testing.assert_array_equal(signed.transform([[-0.0, 2.0]]), signed.embedding_[1:2])
+
+
+def test_new_rows_are_taken_as_many_as_fit(monkeypatch):
+    model, new, taken = clone(unrolled()).set_params(memory="50KB", optimizer=None), curve(40)[0][1::2], []
+    model.fit(curve(40)[0][::2])
+    expected = model.transform(new)
+
+    def counted(K, outputs, noise, Y, starts):
+        taken.append(len(Y))
+        return place(K, outputs, noise, Y, starts)
+
+    monkeypatch.setattr("mercer.estimators.gplvm.place", counted)
+    np.testing.assert_allclose(model.transform(new), expected, atol=1e-8)
+    assert max(taken) * 64 * 8 * 20 <= 50_000  # bytes for each start and training row
+    assert sum(taken) == 20
 
 
 def test_known_rows_are_seen_with_their_gaps():
