@@ -1,7 +1,7 @@
 """Latent positions against closed forms, brute force, finite differences and Gaussian process regression."""
 
 import pickle
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -317,6 +317,12 @@ def test_new_rows_are_taken_as_many_as_fit(monkeypatch):
     assert sum(taken) == 20
 
 
+def test_positions_that_do_not_rest_are_told(monkeypatch):
+    monkeypatch.setattr("mercer.estimators.gplvm.place", partial(place, max_iter=2))
+    with pytest.warns(ConvergenceWarning, match="positions of 20 of 20 new rows did not come to rest"):
+        unrolled().transform(curve(40)[0][1::2] + 0.1)
+
+
 def test_known_rows_are_seen_with_their_gaps():
     rows = np.array([[1.0, np.nan], [2.0, 3.0], [2.0, 3.0], [np.nan, 3.0]])
     asked = np.array([[2.0, 3.0], [np.nan, 3.0], [1.0, 3.0], [1.0, np.nan]])
@@ -335,8 +341,11 @@ def test_nearest_rows_by_entries_that_both_have():
 def test_the_best_start_is_taken():
     model, Y = unrolled(), curve(40)[0][::2]
     starts = np.array([[[3.0], [-3.0], [2.5], [-2.5], [2.0], model.X_fit_[7]]])
-    found = place(model._gram, model._posterior, model.alpha_, (Y[7:8] - model.shift_) + 1e-9, starts)
+    asked = (model._gram, model._posterior, model.alpha_, (Y[7:8] - model.shift_) + 1e-9, starts)
+    found, rest = place(*asked)
     np.testing.assert_allclose(found, model.X_fit_[7:8], atol=0.05)
+    assert rest.all()
+    assert not place(*asked[:-1], starts[:, :1], max_iter=1)[1].any()
 
 
 # ------------------------------------------------------------------------------------------------ missing entries
@@ -429,7 +438,9 @@ def test_functions_of_a_gram_are_orthogonal():
         ({"kernel": Sigmoid(1.0, -1.0)}, None, NotPSDError, "no covariance"),
         ({"back_constraint": Sigmoid(1.0, -1.0)}, None, NotPSDError, "back_constraint: .* no covariance"),
         ({"bounds": {"width": (1, 2)}}, None, ValueError, "bounds names 'width'"),
-        ({"memory": "1KB"}, None, MemoryBudgetError, "GPLVM of 30 rows"),
+        ({"memory": "25KB"}, None, MemoryBudgetError, "GPLVM of 30 rows"),
+        ({"memory": "40KB", "back_constraint": RBF()}, None, MemoryBudgetError, "GPLVM of 30 rows"),
+        ({"memory": "50KB", "missing": "marginalise"}, holed, MemoryBudgetError, "30 rows with 5 patterns of missing"),
     ],
 )
 def test_refused(settings, change, error, said):

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
+from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import CONSTRAINTS, dense_rows, forget, lazily
 from mercer.estimators.charts import Chart
 from mercer.estimators.evidence import NOWHERE, Climb, Settings, best_of, value_at
@@ -42,7 +43,7 @@ from mercer.solvers.latent import (
 
 __all__ = ["GPLVM"]
 
-_MATRICES = 4  # n x n numbers that an evaluation of the evidence with its slope holds
+_MATRICES = 3  # n x n numbers that an evaluation of the evidence with its slope holds, beside factors
 _NEAREST = 8  # training rows at whose positions searches for a new one begin
 _QUERIES = 256  # new rows at a time
 _HELD = 64  # bytes for each pair of a start and a training row, while they are searched for
@@ -89,6 +90,7 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
     trace_, n_iter_, converged_, bounded_ : the value at each evaluation, their number, whether the search ended, and the
         parameters at a bound.
     back_kernel_, back_coef_ : with a back constraint, its kernel and the coefficients of the positions.
+    shift_, scale_ : what was subtracted from the columns, and what they were divided by.
     jitter_ : what had to be added to a diagonal.
 
     Examples
@@ -149,6 +151,7 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
         self._refuse_precomputed()
         rows, self.dtype_ = self._rows(X, reset=True)
         T = self._targets(rows)
+        self._require_memory(T)
         start = self._first(T)
         kernel = self._start(start, spread(T))
         noise, extra = learned_noise(kernel, T) if isinstance(self.alpha, str) else (float(self.alpha), {})
@@ -178,8 +181,13 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
         if self.n_components > d:
             raise ValueError(f"n_components={self.n_components} is more than the n_features={d} columns of X; positions have at "
                              "most as many")  # fmt: skip
-        remedies = ["fewer rows", 'a larger budget, memory="64GB"']
-        require(8 * _MATRICES * n * n, budget(self.memory), f"GPLVM of {n} rows", remedies)
+
+    def _require_memory(self, T):
+        """Every pattern of missing entries has a factor, and a back constraint all its functions and their coefficients."""
+        n, several = len(T), len(patterns(T))
+        matrices = _MATRICES + several + (2 if self.back_constraint is not None else 0)
+        what = f"GPLVM of {n} rows" + (f" with {several} patterns of missing entries" if several > 1 else "")
+        require(8 * matrices * n * n, budget(self.memory), what, ["fewer rows", 'a larger budget, memory="64GB"'])
 
     def _targets(self, rows):
         """Centred columns, scaled if asked for."""
@@ -312,14 +320,24 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
             K = gram(self.back_kernel_, self.targets_, engine=self.engine, memory=self.memory, validated=True)
             return (prepared_gram(K, T) @ self.back_coef_).astype(dtype)
         known = _places_of(T, self.targets_)
-        out = self.X_fit_[known]
-        new = np.flatnonzero(known < 0)
-        step = int(min(_QUERIES, max(1, budget(self.memory) // (_HELD * _NEAREST * len(self.X_fit_)))))
-        for i in range(0, len(new), step):
-            some = new[i : i + step]
-            starts = self.X_fit_[nearest_rows(T[some], self.targets_, _NEAREST)]
-            out[some] = place(self._gram, self._posterior, self.alpha_, T[some], starts)
+        out, new = self.X_fit_[known], np.flatnonzero(known < 0)
+        if len(new):
+            out[new] = self._searched(T[new])
         return out.astype(dtype)
+
+    def _searched(self, T):
+        """The most probable positions of new scaled rows, some rows at a time."""
+        step = int(min(_QUERIES, max(1, budget(self.memory) // (_HELD * _NEAREST * len(self.X_fit_)))))
+        parts = []
+        for i in range(0, len(T), step):
+            some = T[i : i + step]
+            starts = self.X_fit_[nearest_rows(some, self.targets_, _NEAREST)]
+            parts.append(place(self._gram, self._posterior, self.alpha_, some, starts))
+        positions, rest = (np.concatenate(p) for p in zip(*parts, strict=True))
+        if not rest.all():
+            warnings.warn(f"the search for positions of {(~rest).sum()} of {len(T)} new rows did not come to rest; they may be "
+                          "less exact", ConvergenceWarning, stacklevel=4)  # fmt: skip
+        return positions
 
     def inverse_transform(self, X, return_std=False, noise=False):
         """Rows (m, d) to expect at positions X (m, n_components), and if asked for their standard deviations.
@@ -327,7 +345,7 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
         With `noise` deviations are those of rows, else of the functions.
         """
         check_is_fitted(self)
-        Z = np.atleast_2d(validate.vectors(X, "X"))
+        Z = validate.vectors(X, "X")
         if Z.shape[1] != self.X_fit_.shape[1]:
             raise ValueError(f"X has {Z.shape[1]} columns, but positions have {self.X_fit_.shape[1]}")
         dtype, Z = Z.dtype, dense_rows(Z, self.memory)

@@ -136,14 +136,13 @@ def nearest_rows(Y: np.ndarray, known: np.ndarray, k: int) -> np.ndarray:
     return np.argsort(far, axis=1, kind="stable")[:, :k]
 
 
-def place(
-    K, outputs: Outputs, noise: float, Y: np.ndarray, starts: np.ndarray, *, tol=1e-7, max_iter=500
-) -> np.ndarray:
-    """The most probable positions (m, k) of rows Y (m, p): the best ends of descents from the starts (m, s, k)."""
+def place(K, outputs: Outputs, noise: float, Y: np.ndarray, starts: np.ndarray, *, tol=1e-7, max_iter=500):
+    """The most probable positions (m, k) of rows Y (m, p), and whether they rest: best ends of descents from starts (m, s, k)."""
     m, s, k = starts.shape
     places = Places(K, outputs, noise, np.repeat(Y, s, axis=0))
-    Z, value, _, _ = descend(places, starts.reshape(m * s, k), tol=tol, max_iter=max_iter)
-    return Z.reshape(m, s, k)[np.arange(m), value.reshape(m, s).argmin(axis=1)]
+    Z, value, _, rest = descend(places, starts.reshape(m * s, k), tol=tol, max_iter=max_iter)
+    best = np.arange(m), value.reshape(m, s).argmin(axis=1)
+    return Z.reshape(m, s, k)[best], rest.reshape(m, s)[best]
 
 
 class Places(Targets):
