@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer.gram import prepared_gram
+from mercer.linalg.waiting import run_interruptibly, seconds_for_eigh
 from mercer.solvers.gaussian import Posterior, posterior
 from mercer.solvers.preimage import Targets, descend
 
@@ -120,7 +121,7 @@ class Functions(NamedTuple):
 
 def functions_of(K: np.ndarray) -> Functions:
     """All functions that a Gram matrix (n, n) has, up to rounding, each of norm 1 in the space of its kernel."""
-    values, V = np.linalg.eigh(K)
+    values, V = run_interruptibly(np.linalg.eigh, K, seconds_predicted=seconds_for_eigh(len(K)))
     kept = values > _LEAST * values[-1]
     root, V = np.sqrt(values[kept]), V[:, kept]
     return Functions(V * root, V / root)
@@ -148,7 +149,7 @@ def place(K, outputs: Outputs, noise: float, Y: np.ndarray, starts: np.ndarray, 
 class Places(Targets):
     """Positions of new rows Y (m, p), NaN where missing: how improbable they are, given the outputs of known positions.
 
-    The objective is -log p(y | x) - |x|^2 / 2, of all entries that are there.
+    The objective is -log p(y | x) + |x|^2 / 2, of all entries that are there.
     """
 
     def __init__(self, K, outputs: Outputs, noise: float, Y: np.ndarray):
