@@ -126,6 +126,7 @@ ESTIMATORS_OF_KERNELS = [
 ]
 #: Their kernels are words for windows, or have a spectral density: they are of vectors by nature. With what they say of text.
 OF_VECTORS = {
+    "GPLVM": "text",
     "KernelDensity": "text",
     "KernelDensityClassifier": "text",
     "LocalRegression": "text",

@@ -7,6 +7,7 @@ from mercer._version import __version__
 from mercer.diagnostics import check_kernel, fourier_check, mercer_expansion, mercer_map, repair, separable, silhouette
 from mercer.engines import Engine
 from mercer.estimators import (
+    GPLVM,
     SVC,
     SVR,
     BudgetKernelClassifier,
@@ -63,6 +64,7 @@ from mercer.solvers.bandwidths import bandwidth_scores
 from mercer.versions import show_versions
 
 __all__ = [
+    "GPLVM",
     "SVC",
     "SVR",
     "BudgetKernelClassifier",

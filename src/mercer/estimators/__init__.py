@@ -13,6 +13,7 @@ from mercer.estimators.explain import TopFeatures, top_features
 from mercer.estimators.features import PolynomialSketch, RandomFourierFeatures
 from mercer.estimators.gaussian_classifier import GaussianProcessClassifier
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
+from mercer.estimators.gplvm import GPLVM
 from mercer.estimators.hypotheses import HypothesisTest, KernelChoice, hsic_test, mmd_test
 from mercer.estimators.kernel_machine import KernelMachineClassifier, KernelMachineRegressor, RBFNetwork
 from mercer.estimators.kmeans import KernelKMeans
@@ -37,6 +38,7 @@ from mercer.estimators.tuning import Tuning
 from mercer.estimators.vector_machines import L1VMClassifier, L1VMRegressor, L2VMClassifier, L2VMRegressor
 
 __all__ = [
+    "GPLVM",
     "SVC",
     "SVR",
     "BudgetKernelClassifier",

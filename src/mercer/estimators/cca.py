@@ -134,6 +134,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Viewing):
     Bach & Jordan (2002); Hardoon, Szedmak & Shawe-Taylor (2004).
     """
 
+    _kernels = ("kernel", "kernel_y")
     _parameter_constraints = {
         **{name: CONSTRAINTS[name] for name in ("kernel", "engine", "memory", "indefinite")},
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -156,18 +157,6 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Viewing):
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
         self.random_state = random_state
-
-    def set_params(self, **params):
-        """Set parameters; `kernel__*` and `kernel_y__*` make a changed kernel, since kernels are values."""
-        inside = {k[len("kernel_y__") :]: params.pop(k) for k in list(params) if k.startswith("kernel_y__")}
-        super().set_params(**params)
-        if inside:
-            if not isinstance(self.kernel_y, Kernel):
-                raise ValueError(
-                    f"kernel_y={self.kernel_y!r} has no parameters {sorted(inside)}; pass a kernel such as RBF()"
-                )
-            self.kernel_y = self.kernel_y.replace(**inside)
-        return self
 
     # ------------------------------------------------------------------------------------ fit
     def fit(self, X, y) -> "KernelCCA":

@@ -9,6 +9,7 @@ from mercer.kernels.parameters import specs
 
 __all__ = ["Chart", "by_column", "minimum", "tunable"]
 
+_SPREAD = 1.5  # standard deviation, in logs, of where restarts begin
 SPAN = float(np.log(1e4))  # positive parameters stay within this factor of where they started
 _NO_STEP = 2  # status of a search whose last line search failed
 _ROUNDING, _FLAT = (
@@ -37,6 +38,10 @@ class Chart:
 
     def __len__(self):
         return len(self.start)
+
+    def scattered(self, rng) -> np.ndarray:
+        """Another place to start from, at random around the first."""
+        return self.start + _SPREAD * rng.standard_normal(len(self))
 
     @property
     def _owners(self):

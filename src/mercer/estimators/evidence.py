@@ -11,12 +11,11 @@ from mercer.estimators.charts import Chart, minimum
 from mercer.gram import gram
 from mercer.random import generator
 
-__all__ = ["Climb", "Settings", "climb", "read_bounds", "value_at"]
+__all__ = ["NOWHERE", "Climb", "Settings", "best_of", "climb", "read_bounds", "value_at"]
 
 logger = logging.getLogger("mercer")
 
-_SPREAD = 1.5  # standard deviation, in logs, of where restarts begin
-_NOWHERE = 1e25  # what the search is told where a kernel has no value, such as one whose Gram overflows
+NOWHERE = 1e25  # what the search is told where a kernel has no value, such as one whose Gram overflows
 
 
 @dataclass(frozen=True)
@@ -47,12 +46,13 @@ class Climb:
     at_bounds: list
     converged: bool
     message: str
+    sought: str = "the kernel's parameters"
 
     def tell(self, stacklevel=3):
         """Warn of what is usable but not as it should be."""
         if not self.converged:
-            warnings.warn(f"the search of the kernel's parameters ended early ({self.message}); raise max_iter, or rescale the "
-                          "rows", ConvergenceWarning, stacklevel=stacklevel + 1)  # fmt: skip
+            warnings.warn(f"the search of {self.sought} ended early ({self.message}); raise max_iter, or rescale the rows",
+                          ConvergenceWarning, stacklevel=stacklevel + 1)  # fmt: skip
         if self.at_bounds:
             warnings.warn(f"{', '.join(self.at_bounds)} ended at a bound of the search: the data may not determine it, or bounds "
                           "are too narrow", NumericalWarning, stacklevel=stacklevel + 1)  # fmt: skip
@@ -70,9 +70,9 @@ def climb(evaluate, kernel, rows, extra, settings: Settings) -> Climb:
     def objective(z):
         value, slope = value_at(evaluate, chart, rows, extra, settings, z)
         trace.append(value)
-        return (-value, -slope) if np.isfinite(value) else (_NOWHERE, np.zeros(len(z)))
+        return (-value, -slope) if np.isfinite(value) else (NOWHERE, np.zeros(len(z)))
 
-    found = _best_of(objective, chart, settings) if len(chart) and settings.optimizer is not None else None
+    found = best_of(objective, chart, settings) if len(chart) and settings.optimizer is not None else None
     z = chart.start if found is None else found.x
     value = value_at(evaluate, chart, rows, extra, settings, z, slope=False)[0]
     logger.info("%d evaluations, value %.6g with %r", len(trace), value, chart.kernel_at(z))
@@ -102,10 +102,10 @@ def value_at(evaluate, chart, rows, extra, settings, z, slope=True):
         return -np.inf, np.zeros(len(z))
 
 
-def _best_of(objective, chart, settings):
+def best_of(objective, chart, settings):
     """The best end of a search from the start and from some random places around it."""
     rng = generator(settings.random_state)
-    starts = [chart.start] + [chart.start + _SPREAD * rng.standard_normal(len(chart)) for _ in range(settings.restarts)]
+    starts = [chart.start] + [chart.scattered(rng) for _ in range(settings.restarts)]
     ends = [_search(objective, chart, start, settings) for start in starts]
     return min(ends, key=lambda end: end.fun)
 

@@ -24,7 +24,7 @@ from mercer.random import generator
 from mercer.registry import register_estimator
 from mercer.solvers.gaussian import LeaveOneOut, Posterior, independent, posterior
 
-__all__ = ["SEARCH", "GaussianProcess", "GaussianProcessRegressor"]
+__all__ = ["SEARCH", "GaussianProcess", "GaussianProcessRegressor", "learned_noise", "spread", "symmetric"]
 
 _QUERIES = 1024  # new rows at a time
 _LEAST = 1e-10  # of the variance of the targets: the smallest noise that is learned
@@ -195,7 +195,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         rows, y, _ = self._validated_training(X, y, None, multi_output=True, y_numeric=True)
         rows, T = validate.double(rows), self._targets(y)
         H = self._basis(rows)
-        kernel = self._start(rows, _spread(T))
+        kernel = self._start(rows, spread(T))
         noise, extra = self._noise(kernel, T)
         self._require_room(len(T), kernel, rows, _MATRICES)
         found = climb(self._evidence(noise, T, H), kernel, rows, extra, self._settings(kernel, extra))
@@ -209,8 +209,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         T = T.reshape(len(T), -1)
         shift, scale = np.zeros(T.shape[1]), np.ones(T.shape[1])
         if self.normalize_y:
-            shift, spread = T.mean(axis=0), T.std(axis=0)
-            scale = np.where(spread > 0, spread, 1.0)
+            shift, width = T.mean(axis=0), T.std(axis=0)
+            scale = np.where(width > 0, width, 1.0)
         self.y_shift_, self.y_scale_ = shift, scale
         return (T - shift) / scale
 
@@ -246,9 +246,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     def _noise(self, kernel, T):
         """Relative noise of the rows, and the number that scales it, if one does."""
         if isinstance(self.alpha, str):
-            if any(isinstance(leaf, White) for leaf in kernel._leaves):
-                return 0.0, {}
-            return 1.0, {"alpha": 0.1 * _spread(T)}
+            return learned_noise(kernel, T)
         alpha = np.asarray(self.alpha, np.float64)
         if alpha.ndim > 1 or (alpha.ndim == 1 and len(alpha) != len(T)):
             raise ValueError(f"alpha must be a number or one for each of the {len(T)} rows, got shape {alpha.shape}")
@@ -260,7 +258,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     def _evidence(noise, T, H):
         def evaluate(K, extra, slope):
             variance = noise * extra.get("alpha", 1.0)
-            found = posterior(_symmetric(K), variance, T, H, warn=False)
+            found = posterior(symmetric(K), variance, T, H, warn=False)
             if not slope:
                 return found.evidence, None, {}
             W = found.slope(overwrite=True)
@@ -271,7 +269,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     def _store(self, found, rows, noise, T, H):
         self._keep(found, rows)
         self.alpha_, self.targets_ = noise * found.extra.get("alpha", 1.0), T
-        self._fit = posterior(_symmetric(self._gram), self.alpha_, T, H)
+        self._fit = posterior(symmetric(self._gram), self.alpha_, T, H)
         scale = self.y_scale_
         coefficients, beta = (
             self._fit.coefficients * scale,
@@ -291,7 +289,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
             H = self._mean_functions(self.X_fit_)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # told at the fit
-                self._fit = posterior(_symmetric(self._gram), self.alpha_, self.targets_, H)
+                self._fit = posterior(symmetric(self._gram), self.alpha_, self.targets_, H)
         return self._fit
 
     def predict(self, X, return_std=False, return_cov=False, noise=False):
@@ -334,7 +332,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         kernel = self.kernel_ if noise else noiseless(self.kernel_)
         own = gram(kernel, rows, engine=self.engine, memory=self.memory, validated=True)
         H = self._mean_functions(rows)
-        found = self._posterior.covariance(K, _symmetric(own) if pairs else own.diag().astype(np.float64), H)
+        found = self._posterior.covariance(K, symmetric(own) if pairs else own.diag().astype(np.float64), H)
         if not noise:
             return found
         alpha = float(np.mean(self.alpha_))  # of rows that were never seen
@@ -366,7 +364,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
 
     def log_marginal_likelihood(self, theta=None, eval_gradient=False):
         """Log evidence at `theta`, logs of the parameters as in `theta_` (None: those found), and its slope if asked for."""
-        kernel = self._start(self.X_fit_, _spread(self.targets_))
+        kernel = self._start(self.X_fit_, spread(self.targets_))
         noise, extra = self._noise(kernel, self.targets_)
         evaluate = self._evidence(noise, self.targets_, self._posterior.H)
         return self._value_at(evaluate, kernel, extra, theta, eval_gradient)
@@ -388,9 +386,16 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         return Expansion(self.kernel_, self.X_fit_, coefficients, np.atleast_1d(self.intercept_))
 
 
-def _spread(T):
+def learned_noise(kernel, T):
+    """Relative noise of the rows, and the number to learn that scales it: none where the kernel has noise of its own."""
+    if any(isinstance(leaf, White) for leaf in kernel._leaves):
+        return 0.0, {}
+    return 1.0, {"alpha": 0.1 * spread(T)}
+
+
+def spread(T):
     """Variance of the targets about their means, for units; 1 if they have none."""
-    variance = float(T.var(axis=0).mean())
+    variance = float(np.nanvar(T, axis=0).mean())
     return variance if variance > np.finfo(float).tiny * 1e20 else 1.0
 
 
@@ -419,5 +424,6 @@ def noiseless(kernel):
     return kernel
 
 
-def _symmetric(K):
+def symmetric(K) -> np.ndarray:
+    """A Gram matrix in float64."""
     return K.dense().astype(np.float64, copy=False)
