@@ -366,3 +366,57 @@ def test_bounds_by_column_of_scikit_learn():
     assert from_sklearn(alike)[1] == {"lengthscale": (0.1, 10.0)}
     with pytest.raises(ValueError, match="differ from column to column"):
         from_sklearn(theirs.RBF([1.0, 2.0], [(0.1, 10.0), (0.1, 20.0)]))
+
+
+@pytest.mark.parametrize(
+    ("theirs_", "kernel", "bounds"),
+    [
+        (theirs.RationalQuadratic(0.8, 1.5, (0.1, 1.0), (2.0, 3.0)), RationalQuadratic(1.5, 0.8),
+         {"exponent": (2.0, 3.0), "lengthscale": (0.1, 1.0)}),
+        (theirs.DotProduct(2.0, (0.5, 3.0)), Linear() + Constant(4.0), {"constant__value": (0.25, 9.0)}),
+        (theirs.Matern(0.8, (0.1, 1.0), nu=1.5), Matern(1.5, 0.8), {"lengthscale": (0.1, 1.0)}),
+        (theirs.Matern(0.8, (0.1, 1.0), nu=np.inf), RBF(0.8), {"lengthscale": (0.1, 1.0)}),
+        (theirs.RBF(0.8, "fixed"), RBF(0.8), {"lengthscale": "fixed"}),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_kernels_and_bounds_of_scikit_learn(theirs_, kernel, bounds):
+    found, limits = from_sklearn(theirs_)
+    assert found == kernel
+    assert {n: b for n, b in limits.items() if b != "fixed" or n == "lengthscale"} == bounds
+    assert all(limits[n] == "fixed" for n in limits if n.endswith("nu"))
+
+
+def test_noise_is_in_the_units_of_the_targets():
+    X, y = data(30)
+    y = 5.0 + 20.0 * y
+    noise = np.linspace(1.0, 30.0, 30)
+    unit = (y - y.mean()) / y.std()
+    for alpha in (noise, 9.0):
+        ours = GaussianProcessRegressor(RBF(0.8), alpha=alpha, normalize_y=True, optimizer=None).fit(X, y)
+        plain = GaussianProcessRegressor(RBF(0.8), alpha=alpha / y.var(), optimizer=None).fit(X, unit)
+        np.testing.assert_allclose(ours.predict(X), y.mean() + y.std() * plain.predict(X), rtol=1e-10)
+
+
+def test_where_an_objective_has_no_value():
+    """The search is told of the worst value there is; an evaluation that was asked for says why."""
+
+    def nowhere(K, extra, slope):
+        raise NotPSDError("not here")
+
+    X, chart = data(5)[0], Chart(RBF(1.0), ["lengthscale"], {"alpha": 1.0})
+    value, slope = value_at(nowhere, chart, X, {"alpha": 1.0}, Settings(), chart.start)
+    assert value == -np.inf
+    assert not slope.any()
+    with pytest.raises(NotPSDError, match="not here"):
+        value_at(nowhere, chart, X, {"alpha": 1.0}, Settings(), chart.start, slope=False)
+    with pytest.raises(ValueError, match=r"bounds\['alpha'\].* > 0"):
+        GaussianProcessRegressor(bounds={"alpha": (0.0, 1.0)}).fit(X, X[:, 0])
+
+
+def test_mean_functions_in_any_units():
+    X, y = data(30)
+    small = GaussianProcessRegressor(RBF(0.8), alpha=0.1, mean=lambda rows: rows, optimizer=None).fit(X, y)
+    large = GaussianProcessRegressor(RBF(0.8), alpha=0.1, mean=lambda rows: 1e150 * rows, optimizer=None).fit(X, y)
+    np.testing.assert_allclose(large.predict(X), small.predict(X), rtol=1e-9)
+    np.testing.assert_allclose(1e150 * large.beta_, small.beta_, rtol=1e-9)

@@ -160,10 +160,10 @@ def test_more_restarts_are_never_worse():
     """From positions in a wrong order, which a search does not mend."""
     Y = curve(8, 3, noise=0.05)[0]
     settings = {"init": np.random.default_rng(1).standard_normal((8, 1)), "random_state": 0}
-    values = [GPLVM(1, n_restarts_optimizer=k, **settings).fit(Y).log_posterior_ for k in (0, 2, 4)]
+    values = [GPLVM(1, n_restarts_optimizer=k, **settings).fit(Y).log_posterior_ for k in (0, 1, 2)]
     assert values == sorted(values)
     assert values[-1] > values[0] + 1.0
-    assert GPLVM(1, n_restarts_optimizer=2, **settings).fit(Y).log_posterior_ == values[1]
+    assert GPLVM(1, n_restarts_optimizer=2, **settings).fit(Y).log_posterior_ == values[2]
 
 
 def test_restarts_begin_around_the_start():
