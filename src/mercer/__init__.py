@@ -56,6 +56,7 @@ from mercer.estimators import (
     mmd_test,
     preimage,
     top_features,
+    tune,
 )
 from mercer.gram import Diagonal, Gram, gram
 from mercer.solvers.bandwidths import bandwidth_scores
@@ -127,6 +128,7 @@ __all__ = [
     "show_versions",
     "silhouette",
     "top_features",
+    "tune",
 ]
 
 logging.getLogger("mercer").addHandler(logging.NullHandler())

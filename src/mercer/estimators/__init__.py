@@ -33,7 +33,7 @@ from mercer.estimators.ridge_cv import KernelRidgeCV
 from mercer.estimators.rvm import RVMClassifier, RVMRegressor
 from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, calibrated
 from mercer.estimators.svm_path import SVCPath
-from mercer.estimators.tuning import Tuning
+from mercer.estimators.tuning import Tuning, tune
 from mercer.estimators.vector_machines import L1VMClassifier, L1VMRegressor, L2VMClassifier, L2VMRegressor
 
 __all__ = [
@@ -97,4 +97,5 @@ __all__ = [
     "mmd_test",
     "preimage",
     "top_features",
+    "tune",
 ]
