@@ -1,5 +1,6 @@
 """Estimators: fit and predict in scikit-learn's manner, with kernel objects."""
 
+from mercer.estimators.additive import Component, decompose
 from mercer.estimators.base import KernelEstimator
 from mercer.estimators.budget import BudgetKernelClassifier, BudgetKernelRegressor
 from mercer.estimators.cca import KernelCCA
@@ -31,6 +32,7 @@ from mercer.estimators.preimage import preimage
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.ridge_cv import KernelRidgeCV
 from mercer.estimators.rvm import RVMClassifier, RVMRegressor
+from mercer.estimators.search import KernelSearch, SearchStep, search_kernel
 from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, calibrated
 from mercer.estimators.svm_path import SVCPath
 from mercer.estimators.tuning import Tuning, tune
@@ -42,6 +44,7 @@ __all__ = [
     "BudgetKernelClassifier",
     "BudgetKernelRegressor",
     "Comparison",
+    "Component",
     "Compression",
     "Expansion",
     "GaussianProcessClassifier",
@@ -64,6 +67,7 @@ __all__ = [
     "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeCV",
+    "KernelSearch",
     "L1VMClassifier",
     "L1VMRegressor",
     "L2VMClassifier",
@@ -87,15 +91,18 @@ __all__ = [
     "RVMRegressor",
     "RandomFourierFeatures",
     "SVCPath",
+    "SearchStep",
     "SizeReport",
     "TopFeatures",
     "Tuning",
     "calibrated",
     "compare_machines",
     "compress",
+    "decompose",
     "hsic_test",
     "mmd_test",
     "preimage",
+    "search_kernel",
     "top_features",
     "tune",
 ]

@@ -13,9 +13,10 @@ from mercer.errors import NotPSDError, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, forget
 from mercer.estimators.charts import tunable
 from mercer.estimators.evidence import Settings, climb
+from mercer.estimators.objectives import ridge_criterion
 from mercer.estimators.plan import path_plan
 from mercer.estimators.ridge import _repaired_solution, _require_two, _RidgeBase, _targets
-from mercer.estimators.tuning import as_tuning, ridge_criterion
+from mercer.estimators.tuning import as_tuning
 from mercer.gram import GivenGram, gram
 from mercer.linalg.cholesky import JITTERS
 from mercer.random import generator

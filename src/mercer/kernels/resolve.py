@@ -79,7 +79,9 @@ def at_quantile(kernel, rows, q: float):
     if not reads_distances(kernel):
         return kernel
     length = distance_quantile(validate.numeric(rows), q)
-    return kernel._with(lengthscale=length if np.ndim(kernel.lengthscale) == 0 else np.full(len(kernel.lengthscale), length))
+    return kernel._with(
+        lengthscale=length if np.ndim(kernel.lengthscale) == 0 else np.full(len(kernel.lengthscale), length)
+    )
 
 
 def reads_distances(leaf) -> bool:

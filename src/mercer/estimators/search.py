@@ -1,0 +1,397 @@
+"""Which expression explains the data? A search over sums of products of kernels by evidence or leave-one-out (M22)."""
+
+import logging
+import math
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy.signal import lombscargle
+from sklearn.utils import _safe_indexing, check_consistent_length
+from sklearn.utils.validation import _num_samples
+
+from mercer import validate
+from mercer.errors import MercerError
+from mercer.estimators.additive import shown
+from mercer.estimators.evidence import Settings, climb
+from mercer.estimators.gaussian_process import GaussianProcessRegressor, refuse_indefinite
+from mercer.gram import gram
+from mercer.kernels import RBF, Kernel, Linear, Periodic, Product, RationalQuadratic, Scaled, Sum
+from mercer.kernels.algebra import On
+from mercer.kernels.resolve import at_quantile, reads_distances
+from mercer.random import generator, some_of
+from mercer.solvers.gaussian import posterior
+
+__all__ = ["KernelSearch", "SearchStep", "peak_periods", "search_kernel"]
+
+logger = logging.getLogger("mercer")
+
+_LENGTHS = (0.02, 0.1, 0.4, 1.0)  # quantiles of the distances at which new lengthscales start
+_STRETCH = 10.0  # of the lengthscales that are there, when a new part may take over what they explained
+_PERIODS = 4  # peaks of the periodogram that a new period starts from
+_FIRST = 12  # iterations in which an expression shows what it is worth
+_FINISHED = 4  # expressions of a step whose search is finished
+_GAIN = 0.1  # of the score, that a larger expression must bring
+_SHOWN = 4  # expressions of a step that are printed
+
+
+@dataclass(frozen=True)
+class SearchStep:
+    """An expression that was tried. score : what the search goes by. value : log evidence, or leave-one-out log density."""
+
+    step: int
+    expression: str
+    score: float
+    value: float
+    n_parameters: int
+    kernel: Any = field(repr=False)
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class KernelSearch:
+    """What `search_kernel` found; it prints as the way there.
+
+    expression, kernel : the best one, as names and with its parameters. score, value : as in `SearchStep`.
+    estimator : a `GaussianProcessRegressor` with the kernel and the noise found, fitted on all rows.
+    trace : every `SearchStep`, in the order tried. n_rows : rows that the search used, of n_all.
+    """
+
+    expression: str
+    kernel: Any
+    alpha: float
+    score: float
+    value: float
+    objective: str
+    trace: list = field(repr=False)
+    n_rows: int
+    n_all: int
+    at_bounds: list
+    estimator: Any = field(repr=False)
+
+    def __str__(self):
+        score = "log evidence less p/2 log n" if self.objective == "evidence" else "leave-one-out log density"
+        lines = [f"{len(self.trace)} expressions on {self.n_rows} of {self.n_all} rows; score: {score}"]
+        for step in sorted({s.step for s in self.trace}):
+            tried = sorted((s for s in self.trace if s.step == step), key=lambda s: -s.score)
+            lines.append(f"step {step}, {len(tried)} tried")
+            lines += [
+                f"  {'*' if s.kept else ' '} {s.score:12.2f}  {s.n_parameters:2d}  {s.expression}"
+                for s in tried[:_SHOWN]
+            ]
+        return "\n".join([*lines, f"found {shown(self.kernel)}", f"noise variance {self.alpha:.4g}"])
+
+
+def search_kernel(X, y, *, base=None, objective="evidence", depth=5, beam=1, mean="constant", max_iter=100, n_rows=None,
+                  random_state=None, engine=None, memory=None) -> KernelSearch:  # fmt: skip
+    """Search for a sum of products of kernels that explains targets, from small expressions to larger ones.
+
+    A step adds a kernel to each of the best expressions, multiplies one of its parts by a kernel, puts a kernel in the place of
+    another, or drops a part. Parameters go on from where they were; new lengthscales start at several quantiles of the distances,
+    new periods at peaks of the periodogram. The score is the log evidence less half the number of parameters times log n, or the
+    leave-one-out log density. The search ends when no expression is better than the best one before.
+
+    Parameters
+    ----------
+    X, y : rows and targets (n,).
+    base : kernels to build from, a list or {name: kernel}. None: for one column `RBF`, `RationalQuadratic`, `Periodic` and
+        `Linear` about the mean; for more of them an `RBF` of all, and `RBF` and `Linear` of each.
+    objective : "evidence" or "loo".
+    depth : steps at most. beam : expressions that go on from a step.
+    mean : as in `GaussianProcessRegressor`.
+    max_iter : iterations of the search of an expression's parameters.
+    n_rows : rows, drawn at random, that are used for the search; the model found is fitted on all. None: all.
+    random_state : seed of that draw.
+    engine, memory : how and within how many bytes Grams are computed.
+
+    Returns
+    -------
+    A `KernelSearch`. Progress goes to the logger "mercer"; an interrupted search has logged each expression and its score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import search_kernel
+    >>> x = np.linspace(0, 10, 60)
+    >>> y = 0.4 * x + np.sin(2 * np.pi * x / 2.5) + 0.05 * np.random.default_rng(0).standard_normal(60)
+    >>> found = search_kernel(x[:, None], y, depth=2, max_iter=30)
+    >>> "Periodic" in found.expression, "Linear" in found.expression
+    (True, True)
+
+    Duvenaud, Lloyd, Grosse, Tenenbaum & Ghahramani (2013), Structure discovery in nonparametric regression.
+    """
+    _check(objective, depth=depth, beam=beam, max_iter=max_iter)
+    check_consistent_length(X, y)
+    n_all, rng = _num_samples(X), generator(random_state)
+    index = np.arange(n_all) if n_rows is None else some_of(np.arange(n_all), int(n_rows), rng)
+    model = GaussianProcessRegressor(_reader(base), mean=mean, max_iter=max_iter, engine=engine, memory=memory)
+    search = _Search(model, _safe_indexing(X, index), _safe_indexing(y, index), base, objective)
+    best, trace = search.run(int(depth), int(beam))
+    kernel, alpha = best.climb.kernel, best.climb.extra["alpha"]
+    fitted = GaussianProcessRegressor(kernel, alpha=alpha, mean=mean, optimizer=None, engine=engine, memory=memory)
+    return KernelSearch(search.words(best.parts), kernel, alpha, best.score, best.climb.value, objective, trace, len(index),
+                        n_all, best.climb.at_bounds, fitted.fit(X, y))  # fmt: skip
+
+
+def _check(objective, **counts):
+    if objective not in ("evidence", "loo"):
+        raise ValueError(f'objective={objective!r} must be "evidence" or "loo"')
+    for name, value in counts.items():
+        if not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name}={value!r} must be a whole number >= 1")
+
+
+def _reader(base):
+    """A kernel that reads all that the bases read, for validation of the rows."""
+    kernels = list(base.values() if isinstance(base, dict) else base or ())
+    wrong = [k for k in kernels if not isinstance(k, Kernel)]
+    if wrong or (base is not None and not kernels):
+        raise TypeError(
+            f"base must hold kernels, such as [RBF('median'), Linear()], got {wrong[0] if wrong else base!r}"
+        )
+    return Sum(tuple(kernels)) if kernels else RBF("median")
+
+
+# ------------------------------------------------------------------------------------------------ expressions
+@dataclass(frozen=True)
+class _Part:
+    """scale * factors[0] * factors[1] * ...; kinds: numbers of the bases that the factors came from."""
+
+    scale: float
+    factors: tuple
+    kinds: tuple
+
+    @property
+    def kernel(self):
+        return Scaled(self.factors[0] if len(self.factors) == 1 else Product(self.factors), self.scale)
+
+
+def _sum(parts):
+    return parts[0].kernel if len(parts) == 1 else Sum(tuple(p.kernel for p in parts))
+
+
+def _read(kernel, parts):
+    """The parts with the parameters of a kernel that was made from them."""
+    kernels = [kernel] if len(parts) == 1 else kernel.children
+    return tuple(
+        _Part(k.scale, (k.kernel,) if len(p.factors) == 1 else tuple(k.kernel.children), p.kinds)
+        for k, p in zip(kernels, parts, strict=True)
+    )
+
+
+def _key(parts):
+    """Equal for expressions that differ in the order of terms and factors only."""
+    return tuple(sorted(tuple(sorted(p.kinds)) for p in parts))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """An expression, what climbing it gave, and its score."""
+
+    parts: tuple
+    climb: Any
+    score: float
+
+
+# ------------------------------------------------------------------------------------------------ the search
+class _Search:
+    """The data, the bases and the objective of a search; remembers which expressions it has seen."""
+
+    def __init__(self, model, X, y, base, objective):
+        self.rows, self.T, self.H, _, _, _ = model._prepared(X, y)
+        if self.T.shape[1] != 1 or len(self.T) < 4:
+            raise ValueError(f"a search needs one target and at least 4 rows, got targets of shape {self.T.shape}")
+        self.model, self.objective = model, objective
+        self.names, self.base = _named(base, self.rows)
+        for kernel in self.base:
+            refuse_indefinite(kernel, self.rows)
+        self.variance = float(self.T.var()) or 1.0
+        self.evaluate = (model._evidence if objective == "evidence" else model._left_out)(1.0, self.T, self.H)
+        self.seen: set = set()
+        self.trace: list[SearchStep] = []
+
+    def run(self, depth, beam):
+        """The best expression, and all that were tried."""
+        bests: list[_Found] = []
+        for step in range(1, depth + 1):
+            found = self._tried(self._candidates(bests))
+            ahead = sorted([*bests, *found], key=lambda f: -f.score)[:beam]
+            self._tell(step, found, ahead)
+            if not ahead:
+                raise ValueError(
+                    f"none of {', '.join(self.names)} could be fitted to these rows and targets; see the log"
+                )
+            if bests and ahead[0].score <= bests[0].score + _GAIN:
+                break
+            bests = ahead
+        return bests[0], self.trace
+
+    def words(self, parts):
+        """The expression as names: RBF + RBF * Periodic."""
+        return " + ".join(" * ".join(self.names[b] for b in sorted(p.kinds)) for p in parts)
+
+    def _tell(self, step, found, ahead):
+        for f in found:
+            self.trace.append(SearchStep(step, self.words(f.parts), f.score, f.climb.value, len(f.climb.z), f.climb.kernel,
+                                         f in ahead))  # fmt: skip
+        if ahead:
+            logger.info("kernel search, step %d: %s, score %.2f", step, self.words(ahead[0].parts), ahead[0].score)
+
+    # ------------------------------------------------------------------------------------ expressions to try
+    def _candidates(self, bests):
+        """[(alpha, starts), ...]: one entry for each expression that was not seen before."""
+        groups: dict = {}
+        for best in bests or [None]:
+            alpha = 0.1 * self.variance if best is None else best.climb.extra["alpha"]
+            for parts in self._first() if best is None else self._around(best):
+                if (key := _key(parts)) not in self.seen and not self._redundant(parts):
+                    groups.setdefault(key, []).append((alpha, parts))
+        self.seen.update(groups)
+        return list(groups.values())
+
+    def _first(self):
+        return [(_Part(self.variance, (k,), (b,)),) for b, k in self._fresh(self.T[:, 0])]
+
+    def _around(self, best):
+        """Expressions one step from another: a part more, a factor more, another factor, a part less."""
+        parts, fresh = best.parts, self._fresh(self._residuals(best))
+        loose = tuple(replace(p, factors=tuple(_stretched(k, _STRETCH) for k in p.factors)) for p in parts)
+        for b, k in fresh:
+            for scale in (0.1 * self.variance, best.climb.extra["alpha"]):
+                new = _Part(scale, (k,), (b,))
+                yield from ((*parts, new), (*loose, new))
+        for i, p in enumerate(parts):
+            others = parts[:i], parts[i + 1 :]
+            if len(parts) > 1:
+                yield (*others[0], *others[1])
+            for b, k in fresh:
+                yield (*others[0], replace(p, factors=(*p.factors, k), kinds=(*p.kinds, b)), *others[1])
+                for j in (j for j, kind in enumerate(p.kinds) if kind != b):
+                    factors, kinds = (_with(values, j, new) for values, new in ((p.factors, k), (p.kinds, b)))
+                    yield (*others[0], replace(p, factors=factors, kinds=kinds), *others[1])
+
+    def _redundant(self, parts):
+        """Whether a smaller expression says the same: a factor twice in a product, or equal terms without parameters."""
+        learned = [bool(k.differentiable) for k in self.base]
+        twice = any(p.kinds.count(b) > 1 for p in parts for b in p.kinds if learned[b])
+        plain = [tuple(sorted(p.kinds)) for p in parts if not any(learned[b] for b in p.kinds)]
+        return twice or len(set(plain)) < len(plain)
+
+    def _fresh(self, residuals):
+        """(number, kernel) of each base, once for each place where its parameters may start."""
+        found = []
+        for b, kernel in enumerate(self.base):
+            starts = [kernel]
+            if any(reads_distances(leaf) for leaf in kernel._leaves):
+                starts = [at_quantile(kernel, self.rows, q) for q in _LENGTHS]
+            found += [(b, k) for start in starts for k in self._with_periods(start, residuals)]
+        return found
+
+    def _with_periods(self, kernel, residuals):
+        """A kernel with its period at peaks of the targets' periodogram, and of what an expression left of them."""
+        names = [n for n in kernel.differentiable if n.split("__")[-1] == "period"]
+        x = _one_column(kernel, self.rows)
+        if not names or x is None:
+            return [kernel]
+        periods = dict.fromkeys([*peak_periods(x, self.T[:, 0], _PERIODS), *peak_periods(x, residuals, _PERIODS)])
+        return [kernel.replace(**dict.fromkeys(names, p)) for p in periods] or [kernel]
+
+    def _residuals(self, best):
+        """What an expression leaves of the targets: alpha times the coefficients."""
+        K, alpha = gram(best.climb.kernel, self.rows, validated=True).dense(), best.climb.extra["alpha"]
+        return alpha * posterior(K, alpha, self.T, self.H, warn=False).coefficients[:, 0]
+
+    # ------------------------------------------------------------------------------------ what they are worth
+    def _tried(self, candidates):
+        """Expressions from the best of their starts; only the most promising ones are climbed to the end."""
+        found = [f for f in (self._climbed(*self._best_start(starts), _FIRST) for starts in candidates) if f]
+        found.sort(key=lambda f: -f.score)
+        more = [self._climbed(f.climb.extra["alpha"], f.parts, self.model.max_iter) or f for f in found[:_FINISHED]]
+        return [*more, *found[_FINISHED:]]
+
+    def _best_start(self, starts):
+        if len(starts) == 1:
+            return starts[0]
+        return max(starts, key=lambda start: self._value(*start))
+
+    def _value(self, alpha, parts):
+        found = self._climbed(alpha, parts, 0)
+        return -np.inf if found is None else found.score
+
+    def _climbed(self, alpha, parts, max_iter):
+        """The expression with its parameters climbed so many steps; None where it has no value."""
+        kernel, limits = _sum(parts), {"alpha": (1e-9 * self.variance, 1e2 * self.variance)}
+        settings = Settings(optimizer="fmin_l_bfgs_b" if max_iter else None, limits=limits, max_iter=max_iter,
+                            engine=self.model.engine, memory=self.model.memory)  # fmt: skip
+        try:
+            found = climb(self.evaluate, kernel, self.rows, {"alpha": alpha}, settings)
+        except (MercerError, FloatingPointError, OverflowError) as error:
+            logger.info("kernel search: %s has no value (%s)", self.words(parts), error)
+            return None
+        price = 0.5 * len(found.z) * math.log(len(self.T)) if self.objective == "evidence" else 0.0
+        return _Found(_read(found.kernel, parts), found, found.value - price)
+
+
+# ------------------------------------------------------------------------------------------------ bases and starts
+def _named(base, rows):
+    """Names and kernels, words resolved on the rows."""
+    if base is None:
+        base = _usual(rows)
+    if not isinstance(base, dict):
+        names = [_name(k) for k in base]
+        base = dict(
+            zip([n if names.count(n) == 1 else repr(k) for n, k in zip(names, base, strict=True)], base, strict=True)
+        )
+    return list(base), [k._resolved(rows, None) for k in base.values()]
+
+
+def _name(kernel):
+    return f"{_name(kernel.kernel)}.on{tuple(kernel.chosen)!r}" if isinstance(kernel, On) else type(kernel).__name__
+
+
+def _usual(rows):
+    """The bases of Duvenaud et al. for one column; for several smooth and straight functions of each, and smooth ones of all."""
+    if getattr(rows, "ndim", 1) != 2:
+        raise ValueError("rows that are no numbers need base=[...], the kernels to build from")
+    means = np.asarray(rows.mean(axis=0)).ravel()
+    straight = [Linear().centre([[float(m)]]) for m in means]  # a line through the mean, not through 0
+    if len(means) == 1:
+        return {"RBF": RBF("median"), "RationalQuadratic": RationalQuadratic(1.0, "median"), "Periodic": Periodic(),
+                "Linear": straight[0]}  # fmt: skip
+    of_each = {f"RBF.on({j})": RBF("median").on(j) for j in range(len(means))}
+    lines = {f"Linear.on({j})": line.on(j) for j, line in enumerate(straight)}
+    return {"RBF": RBF("median"), **of_each, **lines}
+
+
+def _one_column(kernel, rows):
+    """The column that a kernel reads, None if it is not one of numbers."""
+    rows = validate.part(rows, kernel.columns) if kernel.columns else rows
+    if getattr(rows, "ndim", 1) != 2 or rows.shape[1] != 1 or hasattr(rows, "nnz"):
+        return None
+    return np.asarray(rows, np.float64)[:, 0]
+
+
+def peak_periods(x, y, count) -> list[float]:
+    """Periods at the highest peaks of the periodogram (Lomb-Scargle) of y over x, less a parabola."""
+    spread = float(np.ptp(x))
+    if len(x) < 8 or not spread > 0:
+        return []
+    u = (x - x.mean()) / spread
+    rest = y - np.polynomial.polynomial.Polynomial.fit(u, y, 2)(u)
+    frequencies = np.arange(1.0, len(x) / 2.0, 0.1) / spread
+    power = lombscargle(x - x.mean(), rest - rest.mean(), 2 * np.pi * frequencies)
+    peaks = np.flatnonzero((power[1:-1] > power[:-2]) & (power[1:-1] >= power[2:])) + 1
+    highest = peaks[np.argsort(-power[peaks], kind="stable")][:count]
+    return [float(1.0 / f) for f in frequencies[highest]]
+
+
+def _stretched(kernel, factor):
+    """The kernel with its lengthscales, in units of the rows, so many times as long."""
+    if kernel.children:
+        return kernel.rebuild(tuple(_stretched(child, factor) for child in kernel.children))
+    return kernel._with(lengthscale=kernel.lengthscale * factor) if reads_distances(kernel) else kernel
+
+
+def _with(values, place, new):
+    return (*values[:place], new, *values[place + 1 :])
