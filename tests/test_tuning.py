@@ -5,10 +5,9 @@ import warnings
 import numpy as np
 import pytest
 import scipy.stats
+from sklearn import svm as peers
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
-from sklearn.svm import SVC as PeerSVC
-from sklearn.svm import SVR as PeerSVR
 
 import mercer.estimators.objectives as objectives
 from mercer import (
@@ -32,7 +31,6 @@ from mercer.kernels.resolve import at_quantile, distance_quantile
 from mercer.random import generator
 from mercer.solvers import c_svc, epsilon_svr, ridge_path
 from mercer.solvers.alignment import alignment_gradient
-from mercer.solvers.gaussian import posterior
 from mercer.solvers.held_out import held_out_machine, hinge, square
 
 
@@ -61,7 +59,9 @@ KERNELS = [
     Matern(2.5, [0.7, 1.9]),
     0.7 * RBF(0.5).on(0) + Constant(0.3),
 ]
-TEXTS = np.array(["kernel", "kernels", "colonel", "carnal", "eternal", "internal", "kettle", "metal", "medal", "pedal"] * 3)
+TEXTS = np.array(
+    ["kernel", "kernels", "colonel", "carnal", "eternal", "internal", "kettle", "metal", "medal", "pedal"] * 3
+)
 SPLIT = 0.3
 
 
@@ -233,18 +233,18 @@ def test_held_out_losses_are_those_of_machines_fitted_to_the_rest(C):
     X, y = data(60)
     signs = np.where(y > 3.0, 1.0, -1.0)
     K = rbf_kernel(X, gamma=0.5)
-    peer = PeerSVC(C=C, kernel="rbf", gamma=0.5, tol=1e-9).fit(X[:40], signs[:40])
+    peer = peers.SVC(C=C, kernel="rbf", gamma=0.5, tol=1e-9).fit(X[:40], signs[:40])
     f = peer.decision_function(X[40:])
     found = held_out_machine(K, signs, 40, c_svc(signs[:40], np.full(40, C)), "c_svc", hinge)[0]
     assert found == pytest.approx((np.maximum(0, 1 - signs[40:] * f) ** 2).sum(), rel=1e-6)
-    peer = PeerSVR(C=C, kernel="rbf", gamma=0.5, epsilon=0.1, tol=1e-9).fit(X[:40], y[:40])
+    peer = peers.SVR(C=C, kernel="rbf", gamma=0.5, epsilon=0.1, tol=1e-9).fit(X[:40], y[:40])
     found = held_out_machine(K, y, 40, epsilon_svr(y[:40], np.full(40, C), 0.1), "epsilon_svr", square)[0]
     assert found == pytest.approx(((peer.predict(X[40:]) - y[40:]) ** 2).sum(), rel=1e-5)  # its kernel is in float32
 
 
 def test_a_machine_without_free_vectors_still_has_a_slope():
     """All at the price: the loss moves with the price and the rows held out, the intercept stays."""
-    X, y = data(30)
+    X, _ = data(30)
     signs = np.where(np.arange(30) % 2, 1.0, -1.0)
     K, D = RBF(0.8)(X), np.random.default_rng(0).standard_normal((30, 30))
 
@@ -277,7 +277,9 @@ def test_held_out_error_of_a_regression():
     for model in (SVR(kernel=RBF(0.1)), KernelRidge(kernel=RBF(0.1), fit_intercept=True)):
         found = briefly(model, X, y, "validation", random_state=0)
         order, t = objectives._split(60, 0.3, generator(0), None)
-        again = found.estimator.set_params(**({"tol": 1e-8} if isinstance(model, SVR) else {})).fit(X[order[:t]], y[order[:t]])
+        again = found.estimator.set_params(**({"tol": 1e-8} if isinstance(model, SVR) else {})).fit(
+            X[order[:t]], y[order[:t]]
+        )
         assert found.value == pytest.approx(np.mean((again.predict(X[order[t:]]) - y[order[t:]]) ** 2), rel=1e-5)
 
 
@@ -359,7 +361,9 @@ def test_priors_pull():
     prior = scipy.stats.lognorm(0.01, scale=3.0)
     found = tune(model, X, y, priors={"rbf__lengthscale": prior})
     assert found.kernel.get_params()["rbf__lengthscale"] == pytest.approx(3.0, rel=0.05)
-    with pytest.raises(ValueError, match=r"priors names 'lengthscale', but what is learned is scale, rbf__lengthscale, alpha"):
+    with pytest.raises(
+        ValueError, match=r"priors names 'lengthscale', but what is learned is scale, rbf__lengthscale, alpha"
+    ):
         tune(model, X, y, priors={"lengthscale": prior})
 
 
@@ -410,13 +414,17 @@ def test_bad_input():
     labels = classes()[1]
     cases = [
         (lambda: tune(KernelDensity(), X, y), TypeError, "with a kernel"),
-        (lambda: tune(PeerSVC(), X, labels), TypeError, "estimator of mercer"),
+        (lambda: tune(peers.SVC(), X, labels), TypeError, "estimator of mercer"),
         (lambda: tune(SVC(kernel="precomputed"), X, labels), ValueError, "no parameters to learn"),
         (lambda: tune(SVC(), X, labels, "evidence"), ValueError, "SVC; it has alignment, validation"),
         (lambda: tune(NuSVC(), X, labels, "validation"), ValueError, "NuSVC; it has alignment"),
         (lambda: tune(GaussianProcessClassifier(), X, labels, "loo"), ValueError, "it has evidence"),
         (lambda: tune(SVC(), X, labels, start="mean"), ValueError, "start='mean'"),
-        (lambda: tune(SVC(kernel=Linear()), X, labels), ValueError, r"nothing is left to learn: Linear\(\) has no parameter"),
+        (
+            lambda: tune(SVC(kernel=Linear()), X, labels),
+            ValueError,
+            r"nothing is left to learn: Linear\(\) has no parameter",
+        ),
         (lambda: tune(SVC(kernel=RBF()), X, labels, names=[]), ValueError, "nothing is left to learn"),
         (lambda: tune(KernelRidge(kernel=Linear()), X, y, start="median"), ValueError, "none in the units"),
         (lambda: tune(KernelRidge(alpha=[1.0, 2.0], kernel=RBF()), X, y), ValueError, "must be one number > 0"),
@@ -429,7 +437,11 @@ def test_bad_input():
         (lambda: tune(KernelRidge(kernel=RBF()), X, y, "validation", held_out=1.5), ValueError, "held_out=1.5"),
         (lambda: tune(KernelRidge(kernel=RBF()), X[:1], y[:1], "validation"), ValueError, "too few"),
         (lambda: tune(KernelRidge(kernel=RBF()), X, np.where(y > 3, np.nan, y)), ValueError, "NaN"),
-        (lambda: tune(KernelRidge(kernel=RBF(), fit_intercept=True), X, 0 * y + 2, "evidence"), ValueError, "y is constant"),
+        (
+            lambda: tune(KernelRidge(kernel=RBF(), fit_intercept=True), X, 0 * y + 2, "evidence"),
+            ValueError,
+            "y is constant",
+        ),
         (lambda: tune(KernelRidge(kernel=RBF()), X, 0 * y, "alignment"), ValueError, "y is constant"),
         (lambda: tune(SVC(kernel=RBF()), X, 0 * labels), ValueError, "1 class"),
         (lambda: tune(KernelRidge(kernel=RBF(), memory="10kB"), X, y), MemoryBudgetError, "n_rows=2000"),
@@ -441,7 +453,9 @@ def test_bad_input():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("model", [GaussianProcessRegressor(Sigmoid(1.0, -1.0)), KernelRidge(kernel=Sigmoid(1.0, -1.0))])
+@pytest.mark.parametrize(
+    "model", [GaussianProcessRegressor(Sigmoid(1.0, -1.0)), KernelRidge(kernel=Sigmoid(1.0, -1.0))]
+)
 def test_an_indefinite_kernel_has_no_evidence_but_an_alignment(model):
     X, y = data()
     with pytest.raises(NotPSDError, match="no evidence"):

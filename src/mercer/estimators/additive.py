@@ -145,10 +145,10 @@ def _noise(term):
 
 def shown(kernel) -> str:
     """A kernel as it is printed, its numbers to four digits."""
-    changes = {name: _rounded(v) for name, v in kernel.get_params().items() if isinstance(v, (float, np.ndarray))}
-    return repr(kernel.replace(**changes))
+    values = {name: kernel.get_params()[name] for name in kernel.differentiable}
+    return repr(kernel.replace(**{name: _rounded(v) for name, v in values.items() if not isinstance(v, str)}))
 
 
 def _rounded(value):
-    found = np.array([float(f"{v:.4g}") for v in np.ravel(value)]).reshape(np.shape(value))
+    found = np.array([float(f"{v:.4g}") for v in np.ravel(np.asarray(value, float))]).reshape(np.shape(value))
     return float(found) if found.ndim == 0 else found

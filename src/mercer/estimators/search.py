@@ -3,7 +3,7 @@
 import logging
 import math
 from dataclasses import dataclass, field, replace
-from numbers import Integral
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,14 @@ from mercer.errors import MercerError
 from mercer.estimators.additive import shown
 from mercer.estimators.evidence import Settings, climb
 from mercer.estimators.gaussian_process import GaussianProcessRegressor, refuse_indefinite
+from mercer.estimators.tuning import check_counts
 from mercer.gram import gram
 from mercer.kernels import RBF, Kernel, Linear, Periodic, Product, RationalQuadratic, Scaled, Sum
 from mercer.kernels.algebra import On
 from mercer.kernels.resolve import at_quantile, reads_distances
 from mercer.random import generator, some_of
 from mercer.solvers.gaussian import posterior
+from mercer.threads import map_tiles, stopping
 
 __all__ = ["KernelSearch", "SearchStep", "peak_periods", "search_kernel"]
 
@@ -32,6 +34,7 @@ _STRETCH = 10.0  # of the lengthscales that are there, when a new part may take 
 _PERIODS = 4  # peaks of the periodogram that a new period starts from
 _FIRST = 12  # iterations in which an expression shows what it is worth
 _FINISHED = 4  # expressions of a step whose search is finished
+_SMALL = 1024  # rows
 _GAIN = 0.1  # of the score, that a larger expression must bring
 _SHOWN = 4  # expressions of a step that are printed
 
@@ -121,7 +124,10 @@ def search_kernel(X, y, *, base=None, objective="evidence", depth=5, beam=1, mea
 
     Duvenaud, Lloyd, Grosse, Tenenbaum & Ghahramani (2013), Structure discovery in nonparametric regression.
     """
-    _check(objective, depth=depth, beam=beam, max_iter=max_iter)
+    if objective not in ("evidence", "loo"):
+        raise ValueError(f'objective={objective!r} must be "evidence" or "loo"')
+    least = {"depth": (depth, 1), "beam": (beam, 1), "max_iter": (max_iter, 1)}
+    check_counts(**least, **({} if n_rows is None else {"n_rows": (n_rows, 4)}))
     check_consistent_length(X, y)
     n_all, rng = _num_samples(X), generator(random_state)
     index = np.arange(n_all) if n_rows is None else some_of(np.arange(n_all), int(n_rows), rng)
@@ -132,14 +138,6 @@ def search_kernel(X, y, *, base=None, objective="evidence", depth=5, beam=1, mea
     fitted = GaussianProcessRegressor(kernel, alpha=alpha, mean=mean, optimizer=None, engine=engine, memory=memory)
     return KernelSearch(search.words(best.parts), kernel, alpha, best.score, best.climb.value, objective, trace, len(index),
                         n_all, best.climb.at_bounds, fitted.fit(X, y))  # fmt: skip
-
-
-def _check(objective, **counts):
-    if objective not in ("evidence", "loo"):
-        raise ValueError(f'objective={objective!r} must be "evidence" or "loo"')
-    for name, value in counts.items():
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name}={value!r} must be a whole number >= 1")
 
 
 def _reader(base):
@@ -185,13 +183,21 @@ def _key(parts):
     return tuple(sorted(tuple(sorted(p.kinds)) for p in parts))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Found:
     """An expression, what climbing it gave, and its score."""
 
     parts: tuple
     climb: Any
     score: float
+
+
+def _best_of(found, count):
+    """The best of them, each expression once."""
+    best: dict = {}
+    for f in sorted(found, key=lambda f: -f.score):
+        best.setdefault(_key(f.parts), f)
+    return list(best.values())[:count]
 
 
 # ------------------------------------------------------------------------------------------------ the search
@@ -208,7 +214,7 @@ class _Search:
             refuse_indefinite(kernel, self.rows)
         self.variance = float(self.T.var()) or 1.0
         self.evaluate = (model._evidence if objective == "evidence" else model._left_out)(1.0, self.T, self.H)
-        self.seen: set = set()
+        self.seen: dict = {}  # the best score of each expression
         self.trace: list[SearchStep] = []
 
     def run(self, depth, beam):
@@ -216,7 +222,7 @@ class _Search:
         bests: list[_Found] = []
         for step in range(1, depth + 1):
             found = self._tried(self._candidates(bests))
-            ahead = sorted([*bests, *found], key=lambda f: -f.score)[:beam]
+            ahead = _best_of([*bests, *found], beam)
             self._tell(step, found, ahead)
             if not ahead:
                 raise ValueError(
@@ -240,36 +246,36 @@ class _Search:
 
     # ------------------------------------------------------------------------------------ expressions to try
     def _candidates(self, bests):
-        """[(alpha, starts), ...]: one entry for each expression that was not seen before."""
+        """[[(alpha, parts), ...], ...]: the starts of each expression."""
         groups: dict = {}
-        for best in bests or [None]:
-            alpha = 0.1 * self.variance if best is None else best.climb.extra["alpha"]
-            for parts in self._first() if best is None else self._around(best):
-                if (key := _key(parts)) not in self.seen and not self._redundant(parts):
-                    groups.setdefault(key, []).append((alpha, parts))
-        self.seen.update(groups)
+        for alpha, parts in (start for best in bests for start in self._around(best)) if bests else self._first():
+            if not self._redundant(parts):
+                groups.setdefault(_key(parts), []).append((alpha, parts))
         return list(groups.values())
 
     def _first(self):
-        return [(_Part(self.variance, (k,), (b,)),) for b, k in self._fresh(self.T[:, 0])]
+        fresh = self._fresh(self.T[:, 0])
+        return [(0.1 * self.variance, (_Part(self.variance, (k,), (b,)),)) for b, k in fresh]
 
     def _around(self, best):
-        """Expressions one step from another: a part more, a factor more, another factor, a part less."""
-        parts, fresh = best.parts, self._fresh(self._residuals(best))
+        """Starts of expressions one step from another: a part more, a factor more, another factor, a part less."""
+        parts, alpha = best.parts, best.climb.extra["alpha"]
+        fresh = self._fresh(self._residuals(best))
         loose = tuple(replace(p, factors=tuple(_stretched(k, _STRETCH) for k in p.factors)) for p in parts)
-        for b, k in fresh:
-            for scale in (0.1 * self.variance, best.climb.extra["alpha"]):
-                new = _Part(scale, (k,), (b,))
-                yield from ((*parts, new), (*loose, new))
+        for (b, k), scale in product(fresh, (0.1 * self.variance, alpha)):
+            yield from ((alpha, (*some, _Part(scale, (k,), (b,)))) for some in (parts, loose))
         for i, p in enumerate(parts):
-            others = parts[:i], parts[i + 1 :]
-            if len(parts) > 1:
-                yield (*others[0], *others[1])
+            if len(parts) > 1:  # what the part explained is noise then
+                yield alpha + self._size(p), (*parts[:i], *parts[i + 1 :])
             for b, k in fresh:
-                yield (*others[0], replace(p, factors=(*p.factors, k), kinds=(*p.kinds, b)), *others[1])
+                yield alpha, _with(parts, i, replace(p, factors=(*p.factors, k), kinds=(*p.kinds, b)))
                 for j in (j for j, kind in enumerate(p.kinds) if kind != b):
-                    factors, kinds = (_with(values, j, new) for values, new in ((p.factors, k), (p.kinds, b)))
-                    yield (*others[0], replace(p, factors=factors, kinds=kinds), *others[1])
+                    swapped = replace(p, factors=_with(p.factors, j, k), kinds=_with(p.kinds, j, b))
+                    yield alpha, _with(parts, i, swapped)
+
+    def _size(self, part):
+        """Mean variance of a part over the rows."""
+        return float(gram(part.kernel, self.rows, validated=True).diag().mean())
 
     def _redundant(self, parts):
         """Whether a smaller expression says the same: a factor twice in a product, or equal terms without parameters."""
@@ -305,19 +311,34 @@ class _Search:
     # ------------------------------------------------------------------------------------ what they are worth
     def _tried(self, candidates):
         """Expressions from the best of their starts; only the most promising ones are climbed to the end."""
-        found = [f for f in (self._climbed(*self._best_start(starts), _FIRST) for starts in candidates) if f]
-        found.sort(key=lambda f: -f.score)
-        more = [self._climbed(f.climb.extra["alpha"], f.parts, self.model.max_iter) or f for f in found[:_FINISHED]]
-        return [*more, *found[_FINISHED:]]
+        first = self._each(self._begun, candidates)
+        found = sorted((f for f in first if f), key=lambda f: -f.score)
+        found = [*self._each(self._finished, found[:_FINISHED]), *found[_FINISHED:]]
+        for f in found:
+            self.seen[_key(f.parts)] = max(f.score, self.seen.get(_key(f.parts), -np.inf))
+        return found
 
-    def _best_start(self, starts):
-        if len(starts) == 1:
-            return starts[0]
-        return max(starts, key=lambda start: self._value(*start))
+    def _each(self, job, things):
+        """Small problems side by side, each by one thread: many small matrices in turn make threads wait for one another."""
+        if len(self.T) > _SMALL:
+            return [job(thing) for thing in things]
+        return map_tiles(lambda i: job(things[i]), len(things))
 
-    def _value(self, alpha, parts):
-        found = self._climbed(alpha, parts, 0)
-        return -np.inf if found is None else found.score
+    def _finished(self, found):
+        return self._climbed(found.climb.extra["alpha"], found.parts, self.model.max_iter) or found
+
+    def _begun(self, starts):
+        """The first steps from the best start; None where that is no better than what the expression has reached before."""
+        values = [f for f in (self._climbed(*start, 0) for start in starts) if f]
+        best = max(values, key=lambda f: f.score, default=None)
+        if best is None or best.score <= self.seen.get(_key(best.parts), -np.inf):
+            return None
+        return self._climbed(best.climb.extra["alpha"], best.parts, _FIRST)
+
+    def _interruptible(self, K, extra, slope):
+        if stopping():
+            raise KeyboardInterrupt  # of the main thread, which waits for this one
+        return self.evaluate(K, extra, slope)
 
     def _climbed(self, alpha, parts, max_iter):
         """The expression with its parameters climbed so many steps; None where it has no value."""
@@ -325,7 +346,7 @@ class _Search:
         settings = Settings(optimizer="fmin_l_bfgs_b" if max_iter else None, limits=limits, max_iter=max_iter,
                             engine=self.model.engine, memory=self.model.memory)  # fmt: skip
         try:
-            found = climb(self.evaluate, kernel, self.rows, {"alpha": alpha}, settings)
+            found = climb(self._interruptible, kernel, self.rows, {"alpha": alpha}, settings)
         except (MercerError, FloatingPointError, OverflowError) as error:
             logger.info("kernel search: %s has no value (%s)", self.words(parts), error)
             return None
@@ -347,7 +368,9 @@ def _named(base, rows):
 
 
 def _name(kernel):
-    return f"{_name(kernel.kernel)}.on{tuple(kernel.chosen)!r}" if isinstance(kernel, On) else type(kernel).__name__
+    if isinstance(kernel, On):
+        return f"{_name(kernel.kernel)}.on({', '.join(map(repr, kernel.chosen))})"
+    return type(kernel).__name__
 
 
 def _usual(rows):

@@ -22,7 +22,7 @@ from mercer.kernels.resolve import at_quantile, reads_distances
 from mercer.kernels.sklearn_gp import from_sklearn, is_sklearn_kernel
 from mercer.random import generator, some_of
 
-__all__ = ["Tuning", "as_tuning", "tune"]
+__all__ = ["Tuning", "as_tuning", "check_counts", "tune"]
 
 _STARTS = {"median": (0.5,), "quantiles": (0.02, 0.1, 0.25, 0.5, 0.75)}  # of the distances: where lengthscales start
 _MATRICES = 5  # n x n numbers that an evaluation with its slope holds
@@ -113,7 +113,7 @@ def tune(estimator, X, y, objective="auto", *, names=None, ard=False, bounds=Non
 
     Rasmussen & Williams (2006), chapter 5; Cristianini et al. (2002); Chapelle, Vapnik, Bousquet & Mukherjee (2002).
     """
-    _check_counts(n_restarts=(n_restarts, 0), max_iter=(max_iter, 1), n_rows=(2 if n_rows is None else n_rows, 2))
+    check_counts(n_restarts=(n_restarts, 0), max_iter=(max_iter, 1), n_rows=(2 if n_rows is None else n_rows, 2))
     model, objective = _checked(estimator, objective, start)
     check_consistent_length(X, y)
     rng = generator(random_state)
@@ -137,7 +137,8 @@ def as_tuning(found: Climb, objective: str, reported: Callable) -> Tuning:
 
 
 # ------------------------------------------------------------------------------------------------ what comes in
-def _check_counts(**counts):
+def check_counts(**counts):
+    """Refuse what is no whole number, or too small: name=(value, least)."""
     for name, (value, least) in counts.items():
         if not isinstance(value, Integral) or value < least:
             raise ValueError(f"{name}={value!r} must be a whole number >= {least}")
