@@ -173,6 +173,19 @@ def test_leave_one_out_of_a_ridge_is_that_of_brute_force(intercept):
     assert found.trace[0] > found.value
 
 
+@pytest.mark.parametrize("objective", ["loo", "gcv"])
+def test_a_row_that_is_there_twice_is_left_out_whole(objective):
+    X, y = data(25)
+    model = KernelRidge(0.1, kernel=RBF(0.8), fit_intercept=True)
+    index = np.r_[np.arange(25), 3, 3, 7]
+    found = briefly(model, X[index], y[index], objective, max_iter=5)
+    weight = np.bincount(index).astype(float)
+    path = ridge_path(found.kernel(X), y[:, None], np.sqrt(weight), True)
+    left = np.average(path.residuals(found.alpha)[:, 0] ** 2, weights=weight)
+    assert found.value == pytest.approx(left if objective == "loo" else path.gcv(found.alpha)[0], rel=1e-6)
+    assert len(found.estimator.X_fit_) == 28
+
+
 def test_leave_one_out_of_a_process_is_that_of_brute_force():
     X, y = data(20)
     found = tune(GaussianProcessRegressor(RBF(0.8), normalize_y=True), X, y, "loo")

@@ -106,8 +106,12 @@ def _gcv(model, X, y, held_out, rng):
 
 def _by_criterion(gradient, model, X, y):
     r = _ridge(model, X, y)
-    _require_two(len(r.Y))
-    return r.task(*ridge_criterion(gradient, r.Y, None, model.fit_intercept, r.scale))
+    rows, Y, w, _ = validate.merged(
+        r.rows, r.Y, None
+    )  # a row that is there twice is not left out by leaving one of them
+    _require_two(len(Y))
+    root = None if w is None else np.sqrt(w)
+    return r._replace(rows=rows).task(*ridge_criterion(gradient, Y, root, model.fit_intercept, r.scale))
 
 
 def ridge_criterion(gradient, Y, root_weight, intercept, scale):

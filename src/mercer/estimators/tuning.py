@@ -26,7 +26,8 @@ __all__ = ["Tuning", "as_tuning", "check_counts", "tune"]
 
 _STARTS = {"median": (0.5,), "quantiles": (0.02, 0.1, 0.25, 0.5, 0.75)}  # of the distances: where lengthscales start
 _MATRICES = 5  # n x n numbers that an evaluation with its slope holds
-_STEP, _LEVEL = 1e-3, 1e-6  # of differences of slopes, and the curvature, relative to the largest, that is none
+_STEP = 1e-4  # of differences of slopes
+_LEVEL, _SHARE = 1e-6, 1e-5  # curvature that is none: of one parameter, and of several relative to their own
 _MANY = 30  # numbers: of more, flat directions are not looked for
 
 
@@ -230,8 +231,9 @@ def _flat(task, found, settings):
 
     steps = _STEP * np.eye(len(chart))[free]
     H = np.array([slope(found.z + e) - slope(found.z - e) for e in steps]) / (2 * _STEP)
-    values, directions = np.linalg.eigh((H + H.T) / 2)
-    level = _LEVEL * max(np.abs(values).max(), _LEVEL)
-    owners = np.array(chart.owners)[free]
-    groups = [tuple(dict.fromkeys(owners[np.abs(d) > 0.3].tolist())) for d in directions.T[np.abs(values) <= level]]
-    return list(dict.fromkeys(groups))
+    own, owners = np.abs(np.diagonal(H)), np.array(chart.owners)[free]
+    alone, rest = owners[own <= _LEVEL], own > _LEVEL
+    root = np.sqrt(own[rest])  # curvatures differ by orders of magnitude: that of a period may be a million
+    values, directions = np.linalg.eigh((H + H.T)[np.ix_(rest, rest)] / (2 * np.outer(root, root)))
+    groups = [owners[rest][np.abs(d) > 0.3] for d in directions.T[np.abs(values) <= _SHARE]]
+    return list(dict.fromkeys(tuple(dict.fromkeys(g.tolist())) for g in [*alone[:, None], *groups]))
