@@ -20,6 +20,7 @@ BY_HAND = (
     + (0.5 * RationalQuadratic(1.0, 1.0)).named("wiggles")
 )
 ROWS = 200  # parameters are learned on so many; predictions use all
+DEPTH = 4  # steps of the search
 
 
 def main(out=Path("out")):
@@ -29,7 +30,7 @@ def main(out=Path("out")):
     hand = tune(GaussianProcessRegressor(BY_HAND), X[~last], y[~last], n_rows=ROWS, max_iter=300, random_state=0)
     print(f"by hand, {time.perf_counter() - start:.0f} s\n{hand}\n")
     start = time.perf_counter()
-    found = search_kernel(X[~last], y[~last], n_rows=ROWS, depth=4, random_state=0)
+    found = search_kernel(X[~last], y[~last], n_rows=ROWS, depth=DEPTH, random_state=0)
     print(f"by search, {time.perf_counter() - start:.0f} s\n{found}\n")
     for name, model in (("by hand", hand.estimator), ("by search", found.estimator)):
         mean, sd = model.predict(X[last], return_std=True, noise=True)

@@ -3,7 +3,6 @@
 import logging
 import math
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,9 @@ __all__ = ["KernelSearch", "SearchStep", "peak_periods", "search_kernel"]
 logger = logging.getLogger("mercer")
 
 _LENGTHS = (0.02, 0.1, 0.4, 1.0)  # quantiles of the distances at which new lengthscales start
-_STRETCH = 10.0  # of the lengthscales that are there, when a new part may take over what they explained
+_ROUGH = 0.01  # of the variance of the targets: noise where a factor begins anew
 _PERIODS = 4  # peaks of the periodogram that a new period starts from
+_NEAR = 2.0  # factor by which a climb may change a period
 _FIRST = 12  # iterations in which an expression shows what it is worth
 _FINISHED = 4  # expressions of a step whose search is finished
 _SMALL = 1024  # rows
@@ -255,15 +255,17 @@ class _Search:
 
     def _first(self):
         fresh = self._fresh(self.T[:, 0])
-        return [(0.1 * self.variance, (_Part(self.variance, (k,), (b,)),)) for b, k in fresh]
+        return [(0.1 * self.variance, (self._sized(_Part(1.0, (k,), (b,)), self.variance),)) for b, k in fresh]
 
     def _around(self, best):
         """Starts of expressions one step from another: a part more, a factor more, another factor, a part less."""
         parts, alpha = best.parts, best.climb.extra["alpha"]
         fresh = self._fresh(self._residuals(best))
-        loose = tuple(replace(p, factors=tuple(_stretched(k, _STRETCH) for k in p.factors)) for p in parts)
-        for (b, k), scale in product(fresh, (0.1 * self.variance, alpha)):
-            yield from ((alpha, (*some, _Part(scale, (k,), (b,)))) for some in (parts, loose))
+        again, rough = list(_restarted(parts, fresh)), max(alpha, _ROUGH * self.variance)
+        for b, k in fresh:
+            small, large = (self._sized(_Part(1.0, (k,), (b,)), size) for size in (alpha, 0.1 * self.variance))
+            yield from ((alpha, (*parts, small)), (alpha, (*parts, large)))
+            yield from ((rough, (*some, large)) for some in again)
         for i, p in enumerate(parts):
             if len(parts) > 1:  # what the part explained is noise then
                 yield alpha + self._size(p), (*parts[:i], *parts[i + 1 :])
@@ -272,10 +274,20 @@ class _Search:
                 for j in (j for j, kind in enumerate(p.kinds) if kind != b):
                     swapped = replace(p, factors=_with(p.factors, j, k), kinds=_with(p.kinds, j, b))
                     yield alpha, _with(parts, i, swapped)
+                    sized = _with(parts, i, self._sized(swapped, self.variance))
+                    yield from ((alpha, sized), (rough, sized))
 
     def _size(self, part):
-        """Mean variance of a part over the rows."""
-        return float(gram(part.kernel, self.rows, validated=True).diag().mean())
+        """Mean variance of a part over the rows; 1 where it has none, which its value will tell."""
+        try:
+            return float(gram(part.kernel, self.rows, validated=True).diag().mean())
+        except MercerError:
+            return 1.0
+
+    def _sized(self, part, size):
+        """The part with a scale that gives it this variance."""
+        own = self._size(part)
+        return replace(part, scale=part.scale * size / own if own > 0 else size)
 
     def _redundant(self, parts):
         """Whether a smaller expression says the same: a factor twice in a product, or equal terms without parameters."""
@@ -342,7 +354,8 @@ class _Search:
 
     def _climbed(self, alpha, parts, max_iter):
         """The expression with its parameters climbed so many steps; None where it has no value."""
-        kernel, limits = _sum(parts), {"alpha": (1e-9 * self.variance, 1e2 * self.variance)}
+        kernel = _sum(parts)
+        limits = {"alpha": (1e-9 * self.variance, 1e2 * self.variance), **_near_periods(kernel)}
         settings = Settings(optimizer="fmin_l_bfgs_b" if max_iter else None, limits=limits, max_iter=max_iter,
                             engine=self.model.engine, memory=self.model.memory)  # fmt: skip
         try:
@@ -409,11 +422,17 @@ def peak_periods(x, y, count) -> list[float]:
     return [float(1.0 / f) for f in frequencies[highest]]
 
 
-def _stretched(kernel, factor):
-    """The kernel with its lengthscales, in units of the rows, so many times as long."""
-    if kernel.children:
-        return kernel.rebuild(tuple(_stretched(child, factor) for child in kernel.children))
-    return kernel._with(lengthscale=kernel.lengthscale * factor) if reads_distances(kernel) else kernel
+def _near_periods(kernel):
+    """Ranges of periods: not far from the peak they came from, for those below the distance of rows explain everything."""
+    values = kernel.get_params()
+    return {n: (values[n] / _NEAR, values[n] * _NEAR) for n in kernel.differentiable if n.split("__")[-1] == "period"}
+
+
+def _restarted(parts, fresh):
+    """The parts with one factor begun anew: a new part may take over what it explained."""
+    for i, p in enumerate(parts):
+        for j, kind in enumerate(p.kinds):
+            yield from (_with(parts, i, replace(p, factors=_with(p.factors, j, k))) for b, k in fresh if b == kind)
 
 
 def _with(values, place, new):
