@@ -19,7 +19,7 @@ BY_HAND = (
     + (6.0 * RBF(90.0) * Periodic(1.0, 1.3)).named("season")
     + (0.5 * RationalQuadratic(1.0, 1.0)).named("wiggles")
 )
-ROWS = 200  # parameters are learned on so many; predictions use all
+ROWS = 150  # parameters are learned on so many; predictions use all
 DEPTH = 4  # steps of the search
 
 

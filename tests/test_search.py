@@ -186,7 +186,27 @@ def test_the_trace_tells_every_expression_once(found):
     assert lines[0] == f"{len(found.trace)} expressions on 40 of 40 rows; score: log evidence less p/2 log n"
     assert sum(line.startswith("step") for line in lines) == 3
     assert any(line.startswith("  *") and line.endswith(found.expression) for line in lines)
-    assert lines[-2] == f"found {shown(found.kernel)}"
+    assert f"found {shown(found.kernel)}" in lines
+    assert f"noise variance {found.alpha:.4g}" in lines
+
+
+def test_expressions_one_step_away():
+    """A part or factor more, another factor, a part less; nothing that a smaller expression says as well."""
+    search = searching._Search(GaussianProcessRegressor(RBF("median")), *season(20), None, "evidence")
+    by_name = dict(zip(search.names, range(4), strict=True))
+    parts = tuple(searching._Part(1.0, (search.base[by_name[n]],), (by_name[n],)) for n in ("RBF", "Linear"))
+    best = search._climbed(0.1, parts, 0)
+    found = {" + ".join(sorted(search.words(starts[0][1]).split(" + "))) for starts in search._candidates([best])}
+    expected = """RBF, Linear, Linear + RBF + RBF, Linear + RBF + RationalQuadratic, Linear + Periodic + RBF,
+        Linear + RBF * RationalQuadratic, Linear + RBF * Periodic, Linear + RBF * Linear, RBF + RBF * Linear,
+        RBF + RationalQuadratic * Linear, Periodic * Linear + RBF, Linear * Linear + RBF, Linear + RationalQuadratic,
+        Linear + Periodic, RBF + RBF, RBF + RationalQuadratic, Periodic + RBF"""
+    assert found == {" ".join(e.split()) for e in expected.split(",")}
+    noise = next(starts[0][0] for starts in search._candidates([best]) if search.words(starts[0][1]) == "Linear")
+    assert noise == pytest.approx(1.1)  # that of before, and the variance of the part that is gone
+    rest = search._residuals(best)
+    model = GaussianProcessRegressor(best.climb.kernel, alpha=0.1, optimizer=None).fit(*season(20))
+    np.testing.assert_allclose(rest, season(20)[1] - model.predict(season(20)[0]), atol=1e-10)
 
 
 def test_leave_one_out_some_rows_and_a_wider_beam():
@@ -260,6 +280,8 @@ def test_bad_input():
 def test_constant_targets_and_a_kernel_that_overflows():
     X, y = season(20)
     flat = search_kernel(X, np.full(20, 3.0), depth=1, max_iter=5)
+    assert flat.at_bounds == ["alpha"]
+    assert str(flat).endswith("at a bound: alpha")
     np.testing.assert_allclose(flat.estimator.predict(X), 3.0, rtol=1e-6)
     mixed = search_kernel(X, y, base={"fine": RBF("median"), "huge": (1e300 * Linear() ** 9)}, depth=1, max_iter=5)
     assert mixed.expression == "fine"
@@ -281,6 +303,18 @@ def test_an_interrupted_search_has_told_what_it_found(monkeypatch, caplog):
     with caplog.at_level(logging.INFO, "mercer"), pytest.raises(KeyboardInterrupt):
         search_kernel(*season(30), max_iter=5)
     assert any("step 1: " in r.getMessage() and "score" in r.getMessage() for r in caplog.records)
+    monkeypatch.setattr(searching, "stopping", lambda: True)  # what a worker sees when the main thread was interrupted
+    monkeypatch.setattr(searching._Search, "_candidates", original)
+    with pytest.raises(KeyboardInterrupt):
+        search_kernel(*season(30), max_iter=5)
+
+
+def test_an_expression_takes_one_place_of_the_beam():
+    one, two = (searching._Part(1.0, (RBF(),), (b,)) for b in (0, 1))
+    found = [
+        searching._Found(parts, None, score) for parts, score in (((one, two), 3.0), ((two, one), 4.0), ((one,), 1.0))
+    ]
+    assert searching._best_of(found, 2) == [found[1], found[2]]
 
 
 # ------------------------------------------------------------------------------------------------ pictures
@@ -316,6 +350,7 @@ def test_picture_of_terms_of_columns():
     drawn = DecompositionDisplay.from_estimator(model, resolution=20, columns=2)
     assert [p.column for p in drawn.panels] == ["column 0", "column 1"]
     assert drawn.left_out == ["RBF(lengthscale=3.0)"]
+    assert (drawn.panels[1].x.min(), drawn.panels[1].x.max()) == (X[:, 1].min(), X[:, 1].max())
     rows_ = np.column_stack([np.zeros(20), drawn.panels[1].x])
     np.testing.assert_allclose(drawn.panels[1].mean, decompose(model, rows_, centred=True)[3].mean)
     assert drawn.axes_[1].get_xlabel() == "column 1"

@@ -26,6 +26,7 @@ from mercer.diagnostics import alignment
 from mercer.errors import ConvergenceWarning, MemoryBudgetError, NanError, NotPSDError, NumericalWarning
 from mercer.estimators.charts import Chart
 from mercer.estimators.evidence import Settings, value_at
+from mercer.estimators.tuning import _begun
 from mercer.kernels import RBF, Constant, GappySubsequence, Linear, Matern, Periodic, Sigmoid, Spectrum, White
 from mercer.kernels.resolve import at_quantile, distance_quantile
 from mercer.random import generator
@@ -113,6 +114,9 @@ def test_slopes_of_every_objective_are_those_of_differences(kernel):
     X, y = data()
     for model, objective in estimators(kernel):
         assert slope_error(model, objective, X, y) < 1e-6, (model, objective)
+    Y = np.column_stack([y, 2.0 * np.cos(X[:, 1]), -y])
+    for model, objective in estimators(kernel)[:-1]:
+        assert slope_error(model, objective, X, Y) < 1e-6, (model, objective)
     X, y = classes(three=True)
     for model, objective in of_classes(kernel):
         assert slope_error(model, objective, X, y) < 2e-6, (model, objective)
@@ -296,6 +300,19 @@ def test_held_out_error_of_a_regression():
         assert found.value == pytest.approx(np.mean((again.predict(X[order[t:]]) - y[order[t:]]) ** 2), rel=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:.*ended at a bound")
+def test_held_out_margins_of_classes():
+    """Two classes with weights, and three against the rest."""
+    for three, options in ((False, {"class_weight": {0: 1.0, 1: 6.0}}), (True, {"multi_class": "ovr"})):
+        X, y = classes(60, three=three)
+        found = briefly(SVC(kernel=RBF(0.8), **options), X, y, "validation", random_state=0, max_iter=3)
+        order, t = objectives._split(60, 0.3, generator(0), y)
+        machine = found.estimator.set_params(tol=1e-8).fit(X[order[:t]], y[order[:t]])
+        f = machine.decision_function(X[order[t:]]).reshape(len(y) - t, -1)
+        signs = 2.0 * (y[order[t:]][:, None] == (np.arange(3) if three else [1])) - 1
+        assert found.value == pytest.approx(np.mean(np.maximum(0, 1 - signs * f) ** 2), rel=1e-4)
+
+
 # ------------------------------------------------------------------------------------------------ what is learned
 @pytest.mark.filterwarnings("ignore:.*ended at a bound")
 @pytest.mark.parametrize(
@@ -326,6 +343,8 @@ def test_only_what_is_named_moves():
     fixed = tune(model, X, y, bounds={"scale": "fixed", "rbf__lengthscale": (0.5, 0.6)}, start=None)
     assert fixed.kernel.scale == 2.0
     assert 0.5 <= fixed.kernel.get_params()["rbf__lengthscale"] <= 0.6
+    process = GaussianProcessRegressor(1.5 * RBF(1.0), bounds={"scale": "fixed"})
+    assert tune(process, X, y).kernel.scale == 1.5
     with pytest.raises(ValueError, match=r"names names 'width', but .* are scale, rbf__lengthscale"):
         tune(model, X, y, names=["width"])
 
@@ -349,9 +368,16 @@ def test_starts():
     X, y = data(60)
     far = KernelRidge(0.1, kernel=RBF(1e3), fit_intercept=True)
     assert tune(far, X, y).value < 0.2 < briefly(far, X, y, start=None, max_iter=3).value
-    median = tune(far, X, y, start="median", names=["alpha"])
-    assert median.kernel == RBF(distance_quantile(X))
-    assert tune(far, X, y, names=["alpha"]).kernel.lengthscale < 1e3
+    better = KernelRidge(0.1, kernel=2.0 * RBF(0.7), fit_intercept=True)
+    task = objectives.TASKS["loo"](better, X, y, SPLIT, generator(0))
+
+    def begun(start, fixed=()):
+        return _begun(task, Settings(fixed=fixed), start, ard=False).kernel
+
+    assert begun("median") == 2.0 * RBF(distance_quantile(X))
+    assert begun("quantiles") != begun(None) == better.kernel
+    assert begun("median", ("rbf__lengthscale",)) == begun("quantiles", ("rbf__lengthscale",)) == better.kernel
+    assert tune(better, X, y, names=["alpha"]).kernel == better.kernel
     rows = np.column_stack([X, 100 * X[:, 0]])
     kernel = at_quantile(RBF([1.0, 1.0]).on(0, 1) + Periodic(2.0) * Matern(1.5).on(2), rows, 0.9)
     assert kernel == RBF(np.full(2, distance_quantile(X, 0.9))).on(0, 1) + Periodic(2.0) * Matern(

@@ -195,11 +195,11 @@ def _settings(model, task, names, bounds, priors):
 def _begun(task, settings, start, ard):
     """The task with its kernel where the search begins: at the best of the starts, by their values."""
     kernel = by_column(task.kernel, task.rows, "ard=True") if ard else task.kernel
-    has_lengths = any(reads_distances(leaf) for leaf in kernel._leaves)
-    if start == "median" and not has_lengths:
+    if start == "median" and not any(reads_distances(leaf) for leaf in kernel._leaves):
         raise ValueError(f'start="median" sets lengthscales, but {kernel!r} has none in the units of its rows')
-    kernels = [] if start == "median" else [kernel]
-    kernels += [at_quantile(kernel, task.rows, q) for q in (_STARTS[start] if has_lengths and start else ())]
+    stay = {n: v for n, v in kernel.get_params().items() if n in settings.fixed}
+    moved = [at_quantile(kernel, task.rows, q).replace(**stay) for q in _STARTS.get(start, ())]
+    kernels = dict.fromkeys(moved if start == "median" else [kernel, *moved])  # without lengthscales all are one
     tasks = [replace(task, kernel=k) for k in kernels]
     return tasks[0] if len(tasks) == 1 else max(tasks, key=lambda t: _value(t, settings))
 

@@ -54,9 +54,8 @@ def held_out_machine(K: np.ndarray, y, t: int, problem: DualProblem, kind: str, 
     beta, b, free = _exact(K[:t, :t], y[:t], problem, kind)
     losses, r = loss(K[t:, :t] @ beta + b, y[t:])
     pull, bound = K[t:, :t].T @ r, np.flatnonzero(~free & (beta != 0))
-    u, c = np.zeros(t), 0.0
-    if free.any():  # else the intercept may move, and is left where it is
-        u[free], c = _bordered(K, free, pull[free], r.sum())
+    u = np.zeros(t)
+    u[free], c = _bordered(K, free, pull[free], r.sum())
     by_price = float(beta[bound] @ (pull[bound] - K[:t, :t][bound] @ u - c))
     return float(losses.sum()), _whole(len(K), t, -np.outer(u, beta), np.outer(r, beta)), by_price
 
@@ -75,7 +74,8 @@ def _exact(K, y, problem, kind):
 
 
 def _bordered(K, free, right, total):
-    """x and c of [K 1; 1 0][x; c] = [right; total] on the free rows; the shortest where rows repeat."""
+    """x and c of [K 1; 1 0][x; c] = [right; total] on the free rows; the shortest where rows repeat, or where none is free:
+    then the intercept may move, and is left where it is."""
     index = np.flatnonzero(free)
     q = len(index)
     M = np.ones((q + 1, q + 1))
