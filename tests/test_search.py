@@ -268,6 +268,7 @@ def test_bad_input():
         (lambda: search_kernel(X, np.column_stack([y, y])), ValueError, "one target"),
         (lambda: search_kernel(X[:3], y[:3]), ValueError, "at least 4 rows"),
         (lambda: search_kernel(X, y[:-1]), ValueError, "inconsistent"),
+        (lambda: search_kernel(np.tile(X, 11), y), ValueError, r"X has 11 columns; .* Name those to build from: base="),
         (lambda: search_kernel(X, y, n_rows=3), ValueError, "n_rows=3 must be a whole number >= 4"),
         (lambda: search_kernel(X, np.where(y > 21, np.nan, y)), ValueError, "NaN"),
         (lambda: search_kernel(X, y, memory="3kB"), MemoryBudgetError, "fewer rows"),

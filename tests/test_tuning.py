@@ -469,6 +469,7 @@ def test_bad_input():
         (lambda: tune(KernelRidge(alpha=[1.0, 2.0], kernel=RBF()), X, y), ValueError, "must be one number > 0"),
         (lambda: tune(KernelRidge(alpha=0.0, kernel=RBF()), X, y), ValueError, "must be one number > 0"),
         (lambda: tune(KernelRidge(kernel=RBF()), X, y[:-1]), ValueError, "inconsistent"),
+        (lambda: tune(KernelPCA(kernel=RBF()), X, None), ValueError, "tune needs y"),
         (lambda: tune(KernelRidge(kernel=RBF()), X, y, n_rows=1), ValueError, "n_rows=1 must be a whole number >= 2"),
         (lambda: tune(KernelRidge(kernel=RBF()), X, y, max_iter=0), ValueError, "max_iter=0"),
         (lambda: tune(KernelRidge(kernel=RBF()), X, y, n_restarts=-1), ValueError, "n_restarts=-1"),

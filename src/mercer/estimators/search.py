@@ -35,6 +35,7 @@ _NEAR = 2.0  # factor by which a climb may change a period
 _FIRST = 12  # iterations in which an expression shows what it is worth
 _FINISHED = 4  # expressions of a step whose search is finished
 _SMALL = 1024  # rows
+_COLUMNS = 10  # that have kernels of their own unless told
 _GAIN = 0.1  # of the score, that a larger expression must bring
 _SHOWN = 4  # expressions of a step that are printed
 
@@ -101,7 +102,7 @@ def search_kernel(X, y, *, base=None, objective="evidence", depth=5, beam=1, mea
     ----------
     X, y : rows and targets (n,).
     base : kernels to build from, a list or {name: kernel}. None: for one column `RBF`, `RationalQuadratic`, `Periodic` and
-        `Linear` about the mean; for more of them an `RBF` of all, and `RBF` and `Linear` of each.
+        `Linear` about the mean; for up to ten an `RBF` of all, and `RBF` and `Linear` of each.
     objective : "evidence" or "loo".
     depth : steps at most. beam : expressions that go on from a step.
     mean : as in `GaussianProcessRegressor`.
@@ -398,6 +399,9 @@ def _usual(rows):
     if getattr(rows, "ndim", 1) != 2:
         raise ValueError("rows that are no numbers need base=[...], the kernels to build from")
     means = np.asarray(rows.mean(axis=0)).ravel()
+    if len(means) > _COLUMNS:
+        raise ValueError(f"X has {len(means)} columns; with kernels of each a step would try thousands of expressions. Name "
+                         "those to build from: base=[RBF('median'), RBF('median').on(0), ...]")  # fmt: skip
     straight = [Linear().centre([[float(m)]]) for m in means]  # a line through the mean, not through 0
     if len(means) == 1:
         return {"RBF": RBF("median"), "RationalQuadratic": RationalQuadratic(1.0, "median"), "Periodic": Periodic(),

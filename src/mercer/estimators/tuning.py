@@ -116,6 +116,10 @@ def tune(estimator, X, y, objective="auto", *, names=None, ard=False, bounds=Non
     """
     check_counts(n_restarts=(n_restarts, 0), max_iter=(max_iter, 1), n_rows=(2 if n_rows is None else n_rows, 2))
     model, objective = _checked(estimator, objective, start)
+    if y is None:
+        raise ValueError(
+            "tune needs y: targets, or labels; where an estimator has none, those that its kernel should follow"
+        )
     check_consistent_length(X, y)
     rng = generator(random_state)
     task = TASKS[objective](model, *_some_rows(model, X, y, n_rows, rng), held_out, rng)
