@@ -19,6 +19,7 @@ from mercer.plots import (
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="pictures need matplotlib")
 EXAMPLES = Path(__file__).parents[1] / "examples"
+SMALLER = {"plot_co2": {"ROWS": 50, "DEPTH": 1}}  # the whole takes half a minute
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +123,8 @@ def test_examples_run(name, tmp_path, capsys, monkeypatch):
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
+    for constant, value in SMALLER.get(name, {}).items():
+        monkeypatch.setattr(example, constant, value)
     if name == "plot_oil_flow":
         monkeypatch.delenv("MERCER_DATA", raising=False)
         with pytest.raises(SystemExit, match="set MERCER_DATA"):

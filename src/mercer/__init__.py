@@ -53,10 +53,13 @@ from mercer.estimators import (
     calibrated,
     compare_machines,
     compress,
+    decompose,
     hsic_test,
     mmd_test,
     preimage,
+    search_kernel,
     top_features,
+    tune,
 )
 from mercer.gram import Diagonal, Gram, gram
 from mercer.persist import info, load, save
@@ -117,6 +120,7 @@ __all__ = [
     "compare_machines",
     "compress",
     "datasets",
+    "decompose",
     "fourier_check",
     "gram",
     "hsic_test",
@@ -129,10 +133,12 @@ __all__ = [
     "preimage",
     "repair",
     "save",
+    "search_kernel",
     "separable",
     "show_versions",
     "silhouette",
     "top_features",
+    "tune",
 ]
 
 logging.getLogger("mercer").addHandler(logging.NullHandler())

@@ -1,5 +1,6 @@
 """Estimators: fit and predict in scikit-learn's manner, with kernel objects."""
 
+from mercer.estimators.additive import Component, decompose
 from mercer.estimators.base import KernelEstimator
 from mercer.estimators.budget import BudgetKernelClassifier, BudgetKernelRegressor
 from mercer.estimators.cca import KernelCCA
@@ -32,9 +33,10 @@ from mercer.estimators.preimage import preimage
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.ridge_cv import KernelRidgeCV
 from mercer.estimators.rvm import RVMClassifier, RVMRegressor
+from mercer.estimators.search import KernelSearch, SearchStep, search_kernel
 from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, calibrated
 from mercer.estimators.svm_path import SVCPath
-from mercer.estimators.tuning import Tuning
+from mercer.estimators.tuning import Tuning, tune
 from mercer.estimators.vector_machines import L1VMClassifier, L1VMRegressor, L2VMClassifier, L2VMRegressor
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "BudgetKernelClassifier",
     "BudgetKernelRegressor",
     "Comparison",
+    "Component",
     "Compression",
     "Expansion",
     "GaussianProcessClassifier",
@@ -66,6 +69,7 @@ __all__ = [
     "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeCV",
+    "KernelSearch",
     "L1VMClassifier",
     "L1VMRegressor",
     "L2VMClassifier",
@@ -89,14 +93,18 @@ __all__ = [
     "RVMRegressor",
     "RandomFourierFeatures",
     "SVCPath",
+    "SearchStep",
     "SizeReport",
     "TopFeatures",
     "Tuning",
     "calibrated",
     "compare_machines",
     "compress",
+    "decompose",
     "hsic_test",
     "mmd_test",
     "preimage",
+    "search_kernel",
     "top_features",
+    "tune",
 ]

@@ -44,7 +44,7 @@ class Chart:
         return self.start + _SPREAD * rng.standard_normal(len(self))
 
     @property
-    def _owners(self):
+    def owners(self):
         """The name that each entry of z belongs to."""
         return [*(n for n, part in self.parts.items() for _ in part.start), *self.extra]
 
@@ -55,7 +55,7 @@ class Chart:
     def bounds(self) -> list:
         """(low, high) of each entry of z; None where it is free."""
         out: list[tuple[float | None, float | None]] = []
-        for name, z in zip(self._owners, self.start, strict=True):
+        for name, z in zip(self.owners, self.start, strict=True):
             logs = name in self.extra or self.parts[name].logs
             if name in self.limits:
                 low, high = (np.log(v) if logs else v for v in self.limits[name])
@@ -66,7 +66,7 @@ class Chart:
 
     def ties(self) -> np.ndarray:
         """Matrix (len(z), parameters) that moves all entries of a parameter together."""
-        owners = self._owners
+        owners = self.owners
         return (np.array(owners)[:, None] == np.array(list(dict.fromkeys(owners)))).astype(float)
 
     def several(self) -> bool:
@@ -77,7 +77,7 @@ class Chart:
         """Names of parameters that lie at an end of their range."""
         found = [
             name
-            for name, v, (low, high) in zip(self._owners, z, self.bounds(), strict=True)
+            for name, v, (low, high) in zip(self.owners, z, self.bounds(), strict=True)
             if low is not None and high is not None and high > low and min(v - low, high - v) <= 1e-6 * (high - low)
         ]
         return list(dict.fromkeys(found))

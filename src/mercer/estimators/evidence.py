@@ -52,10 +52,10 @@ class Climb:
         """Warn of what is usable but not as it should be."""
         if not self.converged:
             warnings.warn(f"the search of {self.sought} ended early ({self.message}); raise max_iter, or rescale the rows",
-                          ConvergenceWarning, stacklevel=stacklevel + 1)  # fmt: skip
+                          ConvergenceWarning, stacklevel=stacklevel)  # fmt: skip
         if self.at_bounds:
             warnings.warn(f"{', '.join(self.at_bounds)} ended at a bound of the search: the data may not determine it, or bounds "
-                          "are too narrow", NumericalWarning, stacklevel=stacklevel + 1)  # fmt: skip
+                          "are too narrow", NumericalWarning, stacklevel=stacklevel)  # fmt: skip
 
 
 def climb(evaluate, kernel, rows, extra, settings: Settings) -> Climb:

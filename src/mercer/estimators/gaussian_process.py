@@ -188,6 +188,14 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     # ------------------------------------------------------------------------------------ fitting
     def fit(self, X, y) -> "GaussianProcessRegressor":
         """Fit on rows X and targets y (n,) or (n, p); several outputs share the kernel and the noise."""
+        rows, T, H, kernel, noise, extra = self._prepared(X, y)
+        found = climb(self._evidence(noise, T, H), kernel, rows, extra, self._settings(kernel, extra))
+        self._store(found, rows, noise, T, H)
+        found.tell()
+        return self
+
+    def _prepared(self, X, y):
+        """Rows, targets, mean functions, the kernel to begin with, relative noise, and the number that scales it."""
         self._validate_params()
         validate.memory_bytes(self.memory)
         forget(self)
@@ -196,12 +204,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         rows, T = validate.double(rows), self._targets(y)
         H = self._basis(rows)
         kernel = self._start(rows, spread(T))
-        noise, extra = self._noise(kernel, T)
         self._require_room(len(T), kernel, rows, _MATRICES)
-        found = climb(self._evidence(noise, T, H), kernel, rows, extra, self._settings(kernel, extra))
-        self._store(found, rows, noise, T, H)
-        found.tell()
-        return self
+        return rows, T, H, kernel, *self._noise(kernel, T)
 
     def _targets(self, y):
         T = np.asarray(y, np.float64)
@@ -262,7 +266,21 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
             if not slope:
                 return found.evidence, None, {}
             W = found.slope(overwrite=True)
-            return found.evidence, W, {"alpha": float((np.diagonal(W) * noise).sum())} if "alpha" in extra else {}
+            return found.evidence, W, _by_noise(W, noise, extra)
+
+        return evaluate
+
+    @staticmethod
+    def _left_out(noise, T, H):
+        """Sum of the leave-one-out log densities, as something to climb."""
+
+        def evaluate(K, extra, slope):
+            found = posterior(symmetric(K), noise * extra.get("alpha", 1.0), T, H, warn=False)
+            value = float(found.leave_one_out().log_probability.sum())
+            if not slope:
+                return value, None, {}
+            W = found.loo_slope()
+            return value, W, _by_noise(W, noise, extra)
 
         return evaluate
 
@@ -422,6 +440,11 @@ def noiseless(kernel):
         if slot.field == "variance" and isinstance(kernel._at(slot.path), White):
             kernel = kernel._changed(slot.path, "variance", 0.0)
     return kernel
+
+
+def _by_noise(W, noise, extra):
+    """Slope in the number that scales the noise, if there is one."""
+    return {"alpha": float((np.diagonal(W) * noise).sum())} if "alpha" in extra else {}
 
 
 def symmetric(K) -> np.ndarray:

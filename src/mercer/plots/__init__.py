@@ -1,5 +1,6 @@
 """Pictures in scikit-learn's manner: a Display has `from_...` class methods, `plot`, and afterwards `figure_` and `axes_`."""
 
+from mercer.plots.additive import DecompositionDisplay
 from mercer.plots.components import EigenfunctionsDisplay, EmbeddingDisplay, LatentSpaceDisplay
 from mercer.plots.densities import BandwidthDisplay, ConditionalDensityDisplay, DensityDisplay
 from mercer.plots.grams import ClusteredGramDisplay
@@ -12,6 +13,7 @@ __all__ = [
     "ClusteredGramDisplay",
     "ComparisonDisplay",
     "ConditionalDensityDisplay",
+    "DecompositionDisplay",
     "DensityDisplay",
     "EigenfunctionsDisplay",
     "EmbeddingDisplay",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer.linalg import Factor, safe_cholesky
+from mercer.linalg.inplace import product, subtract_product
 from mercer.threads import map_tiles
 
 __all__ = ["LeaveOneOut", "Posterior", "independent", "posterior"]
@@ -42,11 +43,14 @@ class Posterior:
     outer: np.ndarray
     evidence: float
 
-    def slope(self, overwrite=False) -> np.ndarray:
-        """Slope (n, n) of the evidence in C: (A A^T - p P) / 2. `overwrite` makes it in the place of the factor."""
+    def slope(self, overwrite=False, variance=1.0) -> np.ndarray:
+        """Slope (n, n) of the evidence in C: (A A^T - p P) / 2. `overwrite` makes it in the place of the factor.
+
+        variance : a factor of C as in `profiled`, whose evidence it is the slope of then.
+        """
         p = self.Y.shape[1]
         W = self.factor.inverse(overwrite=overwrite)
-        U = np.hstack([self.coefficients, np.sqrt(p) * self.B])
+        U = np.hstack([self.coefficients / np.sqrt(variance), np.sqrt(p) * self.B])
 
         def job(i):
             rows = slice(i * _ROWS, (i + 1) * _ROWS)
@@ -55,6 +59,28 @@ class Posterior:
 
         map_tiles(job, -(-len(W) // _ROWS))
         return W
+
+    def profiled(self) -> tuple[float, float]:
+        """The evidence of v C at its best v, and that v: what the data say where only the ratio of K and N is known."""
+        free = self.Y.shape[1] * (len(self.Y) - self.H.shape[1])
+        square = float((self.Y * self.coefficients).sum())
+        v = square / free
+        return self.evidence + 0.5 * (square - free - free * np.log(v)), v
+
+    def loo_slope(self) -> np.ndarray:
+        """Slope (n, n) in C of the sum of the leave-one-out log densities.
+
+        With d the diagonal of P: -P diag(g) P + (P (A / d)) A^T, made symmetric, with g = (p / d + sum A^2 / d^2) / 2. Eq. 5.13.
+        """
+        A, B = np.ascontiguousarray(self.coefficients), np.ascontiguousarray(self.B)
+        P, p = self.factor.inverse(), A.shape[1]
+        if B.size:
+            subtract_product(B, B, P)
+        d = np.maximum(np.diagonal(P).copy(), np.finfo(float).tiny)[:, None]
+        g = 0.5 * (p / d + (A**2 / d**2).sum(axis=1, keepdims=True))
+        W = product(-P * g.T, P)
+        subtract_product(product(P, -A / d), A, W)
+        return (W + W.T) / 2
 
     def mean(self, K, H) -> np.ndarray:
         """Posterior mean (m, p) of rows with kernel values K (m, n), anything with `@`, and mean functions H (m, q)."""
