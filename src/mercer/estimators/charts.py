@@ -1,4 +1,4 @@
-"""The parameters of a kernel as one vector of an optimiser: logs of positive ones, others as they are, extra numbers last."""
+"""The parameters of a kernel as one vector of an optimiser: logs of positive ones, others as they are, extra numbers, rows."""
 
 import numpy as np
 from scipy.optimize import minimize
@@ -18,13 +18,17 @@ class Chart:
     Positive numbers are logs, a positive definite matrix is its Cholesky factor with logs on the diagonal. What is infinite (a
     lengthscale that switches its column off) or 0 (a scale without a log) stays as it is.
     limits: (low, high) by name, on the natural scale; other positive ones may move by the factor 1e4, others freely.
+    rows: {name: (m, d)} of rows that move as well, last and freely, in units of the spread of their columns.
     """
 
-    def __init__(self, kernel, names, extra=None, limits=None):
+    def __init__(self, kernel, names, extra=None, limits=None, rows=None):
         self.kernel, self.extra, self.limits = kernel, dict(extra or {}), dict(limits or {})
         self.parts = {n: _coordinates(kernel, n) for n in names}
+        self.rows = {n: _Rows(Z) for n, Z in (rows or {}).items()}
         logs = np.log([*self.extra.values()])
-        self.start = np.concatenate([*(part.start for part in self.parts.values()), logs])
+        parameters = [*(part.start for part in self.parts.values()), logs]
+        self.n_parameters = sum(map(len, parameters))
+        self.start = np.concatenate([*parameters, *(part.start for part in self.rows.values())])
 
     @property
     def names(self):
@@ -35,7 +39,7 @@ class Chart:
 
     @property
     def _owners(self):
-        """The name that each entry of z belongs to."""
+        """The name that each entry of z belongs to, but for rows."""
         return [*(n for n, part in self.parts.items() for _ in part.start), *self.extra]
 
     def _split(self, z):
@@ -45,19 +49,19 @@ class Chart:
     def bounds(self) -> list:
         """(low, high) of each entry of z; None where it is free."""
         out: list[tuple[float | None, float | None]] = []
-        for name, z in zip(self._owners, self.start, strict=True):
+        for name, z in zip(self._owners, self.start, strict=False):
             logs = name in self.extra or self.parts[name].logs
             if name in self.limits:
                 low, high = (np.log(v) if logs else v for v in self.limits[name])
                 out.append((float(low), float(high)))
             else:
                 out.append((z - SPAN, z + SPAN) if logs else (None, None))
-        return out
+        return out + [(None, None)] * (len(self) - self.n_parameters)
 
     def ties(self) -> np.ndarray:
-        """Matrix (len(z), parameters) that moves all entries of a parameter together."""
-        owners = self._owners
-        return (np.array(owners)[:, None] == np.array(list(dict.fromkeys(owners)))).astype(float)
+        """Matrix (len(z), parameters) that moves all entries of a parameter together, and no rows."""
+        owners = self._owners + [None] * (len(self) - self.n_parameters)
+        return (np.array(owners)[:, None] == np.array(list(dict.fromkeys(self._owners)))).astype(float)
 
     def several(self) -> bool:
         """Whether some parameter has more than one number."""
@@ -67,7 +71,7 @@ class Chart:
         """Names of parameters that lie at an end of their range."""
         found = [
             name
-            for name, v, (low, high) in zip(self._owners, z, self.bounds(), strict=True)
+            for name, v, (low, high) in zip(self._owners, z, self.bounds(), strict=False)
             if low is not None and high is not None and high > low and min(v - low, high - v) <= 1e-6 * (high - low)
         ]
         return list(dict.fromkeys(found))
@@ -76,13 +80,23 @@ class Chart:
         changes = {n: self.parts[n].value(part) for n, part in self._split(z).items()}
         return self.kernel.replace(**changes) if changes else self.kernel
 
-    def extra_at(self, z) -> dict[str, float]:
-        return dict(zip(self.extra, np.exp(z[len(z) - len(self.extra) :]).tolist(), strict=True))
+    def extra_at(self, z) -> dict:
+        """Extra numbers, and rows, by name."""
+        numbers = dict(zip(self.extra, np.exp(self._logs(z)).tolist(), strict=True))
+        return {**numbers, **{n: part.value(self._places(z)[n]) for n, part in self.rows.items()}}
 
-    def gradient(self, z, by_name, by_extra=()) -> np.ndarray:
-        """Slopes in z from those in the parameters, by name, and those in the extra numbers, in their order."""
+    def gradient(self, z, by_name, by_extra) -> np.ndarray:
+        """Slopes in z from those in the parameters, and in the extra numbers and rows, by name."""
         parts = [self.parts[n].slope(part, np.asarray(by_name[n], np.float64)) for n, part in self._split(z).items()]
-        return np.concatenate([*parts, np.asarray(by_extra, np.float64) * np.exp(z[len(z) - len(self.extra) :])])
+        numbers = np.array([by_extra[n] for n in self.extra], np.float64) * np.exp(self._logs(z))
+        return np.concatenate([*parts, numbers, *(part.slope(by_extra[n]) for n, part in self.rows.items())])
+
+    def _logs(self, z):
+        return z[self.n_parameters - len(self.extra) : self.n_parameters]
+
+    def _places(self, z):
+        ends = np.cumsum([len(part.start) for part in self.rows.values()])
+        return dict(zip(self.rows, np.split(z[self.n_parameters :], ends), strict=False))
 
 
 class _Numbers:
@@ -100,6 +114,21 @@ class _Numbers:
 
     def slope(self, z, slopes):
         return slopes[self.free] * np.exp(z) if self.logs else slopes[self.free]
+
+
+class _Rows:
+    """Rows of numbers."""
+
+    def __init__(self, Z):
+        spread = Z.std(axis=0)
+        self.shape, self.units = Z.shape, np.where(spread > 0, spread, 1.0)
+        self.start = (Z / self.units).ravel()
+
+    def value(self, z):
+        return z.reshape(self.shape) * self.units
+
+    def slope(self, slopes):
+        return (slopes * self.units).ravel()
 
 
 class _Square:

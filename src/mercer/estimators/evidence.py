@@ -58,28 +58,42 @@ class Climb:
                           "are too narrow", NumericalWarning, stacklevel=stacklevel + 1)  # fmt: skip
 
 
-def climb(evaluate, kernel, rows, extra, settings: Settings) -> Climb:
-    """Maximise evaluate(Gram, extra) -> (value, W, slopes in the extra numbers) in the kernel's parameters and `extra`.
+def climb(evaluate, kernel, rows, extra, settings: Settings, before: Climb | None = None) -> Climb:
+    """Maximise evaluate(Gram, extra) -> (value, W, slopes in what is extra) in the kernel's parameters and `extra`, which holds
+    positive numbers and arrays of rows by name.
 
-    W is the slope of the value in the Gram, an array or a pair (U, V) meaning U V^T; None where no slope is asked for.
+    W is the slope of the value in the Gram, an array or a pair (U, V) meaning U V^T, or that in the kernel's parameters by name;
+    None where no slope is asked for. before: an earlier climb from the same kernel, at whose end this one begins.
     """
     names = [n for n in kernel.differentiable if n not in settings.fixed]
     moving = {n: v for n, v in extra.items() if n not in settings.fixed}
-    chart, trace = Chart(kernel, names, moving, settings.limits), []
+    inducing = {n: v for n, v in moving.items() if np.ndim(v)}
+    numbers = {n: v for n, v in moving.items() if not np.ndim(v)}
+    chart = Chart(kernel, names, numbers, settings.limits, inducing)
+    start, trace = _beginning(chart, before), [] if before is None else list(before.trace)
 
     def objective(z):
         value, slope = value_at(evaluate, chart, rows, extra, settings, z)
         trace.append(value)
         return (-value, -slope) if np.isfinite(value) else (_NOWHERE, np.zeros(len(z)))
 
-    found = _best_of(objective, chart, settings) if len(chart) and settings.optimizer is not None else None
-    z = chart.start if found is None else found.x
+    found = None
+    if len(chart) and settings.optimizer is not None:
+        found = _best_of(objective, chart, start, settings, tie_first=before is None)
+    z = start if found is None else found.x
     value = value_at(evaluate, chart, rows, extra, settings, z, slope=False)[0]
     logger.info("%d evaluations, value %.6g with %r", len(trace), value, chart.kernel_at(z))
     return Climb(
         chart.kernel_at(z), {**extra, **chart.extra_at(z)}, value, z, chart, trace, [] if found is None else chart.at_bounds(z),
         found is None or bool(found.success), "" if found is None else str(found.message),
     )  # fmt: skip
+
+
+def _beginning(chart, before):
+    start = chart.start.copy()
+    if before is not None:
+        start[: chart.n_parameters] = before.z[: chart.n_parameters]
+    return start
 
 
 def value_at(evaluate, chart, rows, extra, settings, z, slope=True):
@@ -91,26 +105,28 @@ def value_at(evaluate, chart, rows, extra, settings, z, slope=True):
         prior, by_prior = _log_prior(chart, settings.priors, z)
         if not slope:
             return value + prior, None
-        moving = [by_extra[n] for n in chart.extra]
-        by_name = K.pullback(W) if chart.names else {}
-        return value + prior, chart.gradient(z, by_name, moving) + by_prior
+        by_name = {} if not chart.names else W if isinstance(W, dict) else K.pullback(W)
+        return value + prior, chart.gradient(z, by_name, by_extra) + by_prior
     except (NotPSDError, NanError, FloatingPointError, OverflowError):
         if not slope:
             raise
         return -np.inf, np.zeros(len(z))
 
 
-def _best_of(objective, chart, settings):
+def _best_of(objective, chart, start, settings, tie_first):
     """The best end of a search from the start and from some random places around it."""
     rng = generator(settings.random_state)
-    starts = [chart.start] + [chart.start + _SPREAD * rng.standard_normal(len(chart)) for _ in range(settings.restarts)]
-    ends = [_search(objective, chart, start, settings) for start in starts]
+    starts = [start]
+    for _ in range(settings.restarts):
+        starts.append(start.copy())
+        starts[-1][: chart.n_parameters] += _SPREAD * rng.standard_normal(chart.n_parameters)
+    ends = [_search(objective, chart, one, settings, tie_first) for one in starts]
     return min(ends, key=lambda end: end.fun)
 
 
-def _search(objective, chart, start, settings):
+def _search(objective, chart, start, settings, tie_first):
     if not callable(settings.optimizer):
-        return minimum(objective, chart, start, settings.max_iter)
+        return minimum(objective, chart, start, settings.max_iter, tie_first)
     from scipy.optimize import OptimizeResult
 
     def sklearn_style(theta, eval_gradient=True):
@@ -131,9 +147,11 @@ def _log_prior(chart, priors, z):
         now = {**chart.kernel_at(at).get_params(), **chart.extra_at(at)}
         return float(sum(np.sum(prior.logpdf(now[name])) for name, prior in priors.items()))
 
-    step = 1e-5
-    slopes = [(value(z + step * e) - value(z - step * e)) / (2 * step) for e in np.eye(len(z))]
-    return value(z), np.array(slopes)
+    step, slopes = 1e-5, np.zeros(len(z))
+    for i in range(chart.n_parameters):
+        e = step * (np.arange(len(z)) == i)
+        slopes[i] = (value(z + e) - value(z - e)) / (2 * step)
+    return value(z), slopes
 
 
 def read_bounds(bounds, kernel, extra):

@@ -19,6 +19,9 @@ __all__ = [
     "cg_rank",
     "exact_plan",
     "explanation",
+    "gaussian_plan",
+    "gaussian_rank",
+    "gaussian_ways",
     "landmark_plan",
     "logistic_ways",
     "path_plan",
@@ -35,6 +38,12 @@ _LOGISTIC_SWEEPS, _LOGISTIC_STEPS = 60, 10  # passes over the rows, and Newton s
 #: A pass takes so much of the time of a Gram that is kept, as it writes none, and so many seconds for each entry and target.
 _UNKEPT, _PRODUCTS = 0.6, 0.1e-9
 _PATIENCE = 3600.0  # seconds that solver="auto" spends on iterations before it asks
+#: n x n numbers that an evidence with its slope holds, factorisations' worth of time in it, and m x m numbers through m rows.
+_GAUSSIAN_MATRICES, _GAUSSIAN_FACTORS, _INDUCING_MATRICES = 3, 3, 12
+_PRODUCTS_EACH, _COLUMNS_EACH = (
+    60,
+    1600,
+)  # products with the Gram, and columns of n numbers, of an evidence by products alone
 
 
 @dataclass(frozen=True)
@@ -200,6 +209,47 @@ def _logistic_bytes(M, outputs):
     return 8 * M * M * (4 + outputs)
 
 
+# ------------------------------------------------------------------------------------------------ Gaussian processes
+def gaussian_ways(p: Problem, evaluations: int) -> dict[str, Way]:
+    """All ways to a Gaussian process whose evidence is evaluated so often; `landmarks` are inducing rows."""
+    n, m, size = p.n, p.landmarks, p.dtype.itemsize
+    exact = _GAUSSIAN_MATRICES * size * n * n
+    sparse = max(size * (_INDUCING_MATRICES * m**2 + 2**23), choosing_bytes("rpcholesky", m, n, p.dtype))
+    iterative = size * n * (_COLUMNS_EACH + 3 * gaussian_rank(n, p.limit))
+    seconds = {
+        "exact": p.sweep + _GAUSSIAN_FACTORS * seconds_for_cholesky(n),
+        "sparse": 4 * p.passage + (12 * n / m + 6) * seconds_for_cholesky(m),
+        "iterative": _PRODUCTS_EACH * p.sweep,
+    }
+    needed = {"exact": exact, "sparse": sparse, "iterative": iterative}
+    return {
+        name: Way(needed[name], evaluations * s, _against(needed[name], p) or _too_long_for(evaluations * s))
+        for name, s in seconds.items()
+    }
+
+
+def gaussian_plan(p: Problem, method: str, evaluations: int, what: str) -> MethodPlan:
+    """Exact where that fits memory and patience, else through inducing rows; refuses what does not fit, in no time."""
+    ways = gaussian_ways(p, evaluations)
+    reason = "as asked"
+    if method == "auto":
+        method = "sparse" if ways["exact"].against else "exact"
+        against = f"in closed form {ways['exact'].against}, so through {p.landmarks} inducing rows"
+        reason = against if method == "sparse" else "three n x n matrices fit the memory budget"
+    remedies = [
+        "fewer n_inducing" if method == "sparse" else 'method="sparse": little memory, and time in proportion to the rows',
+        "fewer rows",
+        'a larger budget, memory="64GB"',
+    ]  # fmt: skip
+    require(ways[method].bytes, p.limit, what, remedies, p.sweep)
+    return _chosen(method, reason, ways, p)
+
+
+def gaussian_rank(n, limit) -> int:
+    """Rank of the preconditioner, within an eighth of the budget."""
+    return max(1, min(n, int(5 * math.sqrt(n)), int(limit / 8 / (8 * n))))
+
+
 # ------------------------------------------------------------------------------------------------ landmarks
 def landmark_plan(p: Problem, ways: dict[str, Way], what: str, on_cluster=False) -> MethodPlan:
     """On landmarks: refuses more of them than fit, in no time."""
@@ -232,7 +282,11 @@ def _against(needed, p):
 
 
 def _too_long(p):
-    return "" if p.sweep * _SWEEPS <= _PATIENCE else f"more than {human_seconds(_PATIENCE)}: only if asked for"
+    return _too_long_for(p.sweep * _SWEEPS)
+
+
+def _too_long_for(seconds):
+    return "" if seconds <= _PATIENCE else f"more than {human_seconds(_PATIENCE)}: only if asked for"
 
 
 def _what(n):

@@ -43,7 +43,7 @@ def tune_loo(
         trace.append(error)
         logger.debug("leave-one-out error %.6g at %s, alpha %.3g", error, K.kernel, now)
         error += np.finfo(float).eps ** 2  # targets have magnitude one: below this the logarithm is of rounding
-        return np.log(error), chart.gradient(z, K.pullback(W), [by_alpha]) / error
+        return np.log(error), chart.gradient(z, K.pullback(W), {"alpha": by_alpha}) / error
 
     found = minimum(objective, chart, max_iter=max_iter)
     return Tuning(chart.kernel_at(found.x), chart.extra_at(found.x)["alpha"], float(np.exp(found.fun)), len(trace),
