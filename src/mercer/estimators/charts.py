@@ -7,9 +7,11 @@ from mercer.kernels import Constant, Scaled
 from mercer.kernels.names import slots
 from mercer.kernels.parameters import specs
 
-__all__ = ["Chart", "by_column", "minimum", "tunable"]
+__all__ = ["Chart", "by_column", "minimum", "row_units", "tunable"]
 
 SPAN = float(np.log(1e4))  # positive parameters stay within this factor of where they started
+_PART = 0.4  # of a lengthscale: the unit of rows that move
+_FEW, _MANY = 10, 40  # earlier steps that L-BFGS remembers, the second where rows move
 
 
 class Chart:
@@ -18,13 +20,13 @@ class Chart:
     Positive numbers are logs, a positive definite matrix is its Cholesky factor with logs on the diagonal. What is infinite (a
     lengthscale that switches its column off) or 0 (a scale without a log) stays as it is.
     limits: (low, high) by name, on the natural scale; other positive ones may move by the factor 1e4, others freely.
-    rows: {name: (m, d)} of rows that move as well, last and freely, in units of the spread of their columns.
+    rows: {name: (m, d)} of rows that move as well, last and freely, in units (d,).
     """
 
-    def __init__(self, kernel, names, extra=None, limits=None, rows=None):
+    def __init__(self, kernel, names, extra=None, limits=None, rows=None, units=1.0):
         self.kernel, self.extra, self.limits = kernel, dict(extra or {}), dict(limits or {})
         self.parts = {n: _coordinates(kernel, n) for n in names}
-        self.rows = {n: _Rows(Z) for n, Z in (rows or {}).items()}
+        self.rows = {n: _Rows(Z, units) for n, Z in (rows or {}).items()}
         logs = np.log([*self.extra.values()])
         parameters = [*(part.start for part in self.parts.values()), logs]
         self.n_parameters = sum(map(len, parameters))
@@ -119,10 +121,9 @@ class _Numbers:
 class _Rows:
     """Rows of numbers."""
 
-    def __init__(self, Z):
-        spread = Z.std(axis=0)
-        self.shape, self.units = Z.shape, np.where(spread > 0, spread, 1.0)
-        self.start = (Z / self.units).ravel()
+    def __init__(self, Z, units):
+        self.shape, self.units = Z.shape, units
+        self.start = (Z / units).ravel()
 
     def value(self, z):
         return z.reshape(self.shape) * self.units
@@ -193,6 +194,15 @@ def by_column(kernel, rows, argument):
     return kernel.replace(**{n: np.full(rows.shape[1], float(v)) for n, v in scalars.items()})
 
 
+def row_units(kernel, Z) -> np.ndarray:
+    """Steps (d,) in which a kernel changes by about as much in each column: parts of its lengthscales, or of the columns' spread."""
+    spread = Z.std(axis=0)
+    known = [v for n, v in kernel.get_params().items() if n.split("__")[-1] == "lengthscale"]
+    lengths = [np.broadcast_to(v, spread.shape) for v in known if np.shape(v) in ((), spread.shape)]
+    found = np.exp(np.mean(np.log(lengths), axis=0)) if lengths else spread
+    return _PART * np.where(np.isfinite(found) & (found > 0), found, 1.0)
+
+
 def minimum(objective, chart: Chart, start=None, max_iter=100, tie_first=True):
     """L-BFGS in the entries of a chart: all entries of a parameter together first, for one by one there are poor minima."""
     start, bounds = chart.start if start is None else start, chart.bounds()
@@ -201,11 +211,12 @@ def minimum(objective, chart: Chart, start=None, max_iter=100, tie_first=True):
     )
     if tie_first and chart.several():
         start = _tied(objective, chart.ties(), start, bounds, max_iter)
-    return _lbfgs(objective, start, bounds, max_iter)
+    return _lbfgs(objective, start, bounds, max_iter, _MANY if chart.rows else _FEW)
 
 
-def _lbfgs(objective, start, bounds, max_iter):
-    return minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": int(max_iter)})
+def _lbfgs(objective, start, bounds, max_iter, memory=_FEW):
+    options = {"maxiter": int(max_iter), "maxcor": memory}
+    return minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
 
 
 def _tied(objective, ties, start, bounds, max_iter):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mercer.errors import ConvergenceWarning, NanError, NotPSDError, NumericalWarning
-from mercer.estimators.charts import Chart, minimum
+from mercer.estimators.charts import Chart, minimum, row_units
 from mercer.gram import gram
 from mercer.random import generator
 
@@ -49,8 +49,8 @@ class Climb:
     message: str
 
     def tell(self, stacklevel=3):
-        """Warn of what is usable but not as it should be."""
-        if not self.converged:
+        """Warn of what is usable but not as it should be. Rows that move need not come to rest: a bound is one wherever they are."""
+        if not self.converged and not self.chart.rows:
             warnings.warn(f"the search of the kernel's parameters ended early ({self.message}); raise max_iter, or rescale the "
                           "rows", ConvergenceWarning, stacklevel=stacklevel + 1)  # fmt: skip
         if self.at_bounds:
@@ -67,9 +67,7 @@ def climb(evaluate, kernel, rows, extra, settings: Settings, before: Climb | Non
     """
     names = [n for n in kernel.differentiable if n not in settings.fixed]
     moving = {n: v for n, v in extra.items() if n not in settings.fixed}
-    inducing = {n: v for n, v in moving.items() if np.ndim(v)}
-    numbers = {n: v for n, v in moving.items() if not np.ndim(v)}
-    chart = Chart(kernel, names, numbers, settings.limits, inducing)
+    chart = _chart(kernel, names, moving, settings.limits, kernel if before is None else before.kernel)
     start, trace = _beginning(chart, before), [] if before is None else list(before.trace)
 
     def objective(z):
@@ -87,6 +85,13 @@ def climb(evaluate, kernel, rows, extra, settings: Settings, before: Climb | Non
         chart.kernel_at(z), {**extra, **chart.extra_at(z)}, value, z, chart, trace, [] if found is None else chart.at_bounds(z),
         found is None or bool(found.success), "" if found is None else str(found.message),
     )  # fmt: skip
+
+
+def _chart(kernel, names, moving, limits, now):
+    """Arrays among what moves are rows, in units of the kernel as it is `now`."""
+    rows = {n: v for n, v in moving.items() if np.ndim(v)}
+    units = row_units(now, next(iter(rows.values()))) if rows else 1.0
+    return Chart(kernel, names, {n: v for n, v in moving.items() if n not in rows}, limits, rows, units)
 
 
 def _beginning(chart, before):
