@@ -195,7 +195,7 @@ def by_column(kernel, rows, argument):
 
 
 def row_units(kernel, Z) -> np.ndarray:
-    """Steps (d,) in which a kernel changes by about as much in each column: parts of its lengthscales, or of the columns' spread."""
+    """Steps (d,) in which a kernel changes about as much in each column: parts of its lengthscales, or of the columns' spread."""
     spread = Z.std(axis=0)
     known = [v for n, v in kernel.get_params().items() if n.split("__")[-1] == "lengthscale"]
     lengths = [np.broadcast_to(v, spread.shape) for v in known if np.shape(v) in ((), spread.shape)]
@@ -203,23 +203,23 @@ def row_units(kernel, Z) -> np.ndarray:
     return _PART * np.where(np.isfinite(found) & (found > 0), found, 1.0)
 
 
-def minimum(objective, chart: Chart, start=None, max_iter=100, tie_first=True):
+def minimum(objective, chart: Chart, start=None, max_iter=100, tie_first=True, tol=2e-9):
     """L-BFGS in the entries of a chart: all entries of a parameter together first, for one by one there are poor minima."""
     start, bounds = chart.start if start is None else start, chart.bounds()
     start = np.clip(
         start, *zip(*[(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds], strict=True)
     )
     if tie_first and chart.several():
-        start = _tied(objective, chart.ties(), start, bounds, max_iter)
-    return _lbfgs(objective, start, bounds, max_iter, _MANY if chart.rows else _FEW)
+        start = _tied(objective, chart.ties(), start, bounds, max_iter, tol)
+    return _lbfgs(objective, start, bounds, max_iter, tol, _MANY if chart.rows else _FEW)
 
 
-def _lbfgs(objective, start, bounds, max_iter, memory=_FEW):
-    options = {"maxiter": int(max_iter), "maxcor": memory}
+def _lbfgs(objective, start, bounds, max_iter, tol, memory=_FEW):
+    options = {"maxiter": int(max_iter), "maxcor": memory, "ftol": tol}
     return minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
 
 
-def _tied(objective, ties, start, bounds, max_iter):
+def _tied(objective, ties, start, bounds, max_iter, tol):
     def tied(t):
         value, gradient = objective(start + ties @ t)
         return value, ties.T @ gradient
@@ -228,4 +228,4 @@ def _tied(objective, ties, start, bounds, max_iter):
     high = np.array([np.inf if b is None else b for _, b in bounds]) - start
     free = [(low[own > 0].max(), high[own > 0].min()) for own in ties.T]
     limits = [(a if np.isfinite(a) else None, b if np.isfinite(b) else None) for a, b in free]
-    return start + ties @ _lbfgs(tied, np.zeros(ties.shape[1]), limits, max_iter).x
+    return start + ties @ _lbfgs(tied, np.zeros(ties.shape[1]), limits, max_iter, tol).x

@@ -21,7 +21,8 @@ _NOWHERE = 1e25  # what the search is told where a kernel has no value, such as 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to search. optimizer: "fmin_l_bfgs_b", None (stay), or a function as in scikit-learn."""
+    """How to search. optimizer: "fmin_l_bfgs_b", None (stay), or a function as in scikit-learn. tol: a step that raises the value
+    by less, relative to it, is the last."""
 
     optimizer: object = "fmin_l_bfgs_b"
     restarts: int = 0
@@ -32,6 +33,7 @@ class Settings:
     random_state: object = None
     engine: object = None
     memory: object = None
+    tol: float = 2e-9
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Climb:
     message: str
 
     def tell(self, stacklevel=3):
-        """Warn of what is usable but not as it should be. Rows that move need not come to rest: a bound is one wherever they are."""
+        """Warn of what is usable but not as it should be. Rows that move need not come to rest: anywhere there is a bound."""
         if not self.converged and not self.chart.rows:
             warnings.warn(f"the search of the kernel's parameters ended early ({self.message}); raise max_iter, or rescale the "
                           "rows", ConvergenceWarning, stacklevel=stacklevel + 1)  # fmt: skip
@@ -131,7 +133,7 @@ def _best_of(objective, chart, start, settings, tie_first):
 
 def _search(objective, chart, start, settings, tie_first):
     if not callable(settings.optimizer):
-        return minimum(objective, chart, start, settings.max_iter, tie_first)
+        return minimum(objective, chart, start, settings.max_iter, tie_first, settings.tol)
     from scipy.optimize import OptimizeResult
 
     def sklearn_style(theta, eval_gradient=True):

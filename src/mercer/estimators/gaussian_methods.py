@@ -32,7 +32,8 @@ logger = logging.getLogger("mercer")
 _CANDIDATES = 20_000  # rows among which inducing ones are chosen
 _HELD = 0.25  # of the budget, for n x m or n x n numbers that are kept between passes
 _PROBES, _STEPS, _ROUNDS = 8, 64, 2  # of the log determinant; searches, each with a preconditioner of its own
-_SEARCH_TOL, _TOL, _MAX_ITER = 1e-6, 1e-10, 1000
+_SEARCH_TOL, _TOL, _MAX_ITER = 1e-8, 1e-10, 1000  # of conjugate gradients
+_RISE = 1e-7  # a search of an estimate ends where its value rises by less, relative to it
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ class Iterative:
 
     def learn(self, kernel, extra, settings):
         """Probes and preconditioner stay as they are during a search, which makes it one of a smooth function."""
-        found, now = None, {"kernel": kernel, "extra": extra}
+        found, now, settings = None, {"kernel": kernel, "extra": extra}, replace(settings, tol=_RISE)
         for _ in range(_ROUNDS if settings.optimizer is not None else 1):
             whitening = self._whitening(now["kernel"], now["extra"])
 
@@ -232,7 +233,7 @@ class Iterative:
         found = self._conditioned(self.seen.gram(kernel), extra, self._whitening(kernel, extra), probes, _TOL)
         if not evidence:
             return found
-        if found.residual > _SEARCH_TOL or not found.quadrature.settled:
+        if found.residual > 10 * _SEARCH_TOL or not found.quadrature.settled:
             warnings.warn(f"conjugate gradients stopped at a residual of {found.residual:.2g} ({found.status.value}), Lanczos "
                           f"after {found.quadrature.steps} steps: more noise, or method=\"sparse\", would help",
                           ConvergenceWarning, stacklevel=5)  # fmt: skip

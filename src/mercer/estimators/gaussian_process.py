@@ -4,6 +4,7 @@ import logging
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -27,7 +28,7 @@ from mercer.kernels.sklearn_gp import from_sklearn, is_sklearn_kernel
 from mercer.linalg import safe_cholesky, smallest_eigenvalue
 from mercer.random import generator
 from mercer.registry import register_estimator
-from mercer.solvers.gaussian import Conditioned, LeaveOneOut, independent
+from mercer.solvers.gaussian import LeaveOneOut, independent
 from mercer.threads import thread_count
 
 __all__ = ["SEARCH", "GaussianProcess", "GaussianProcessRegressor"]
@@ -341,7 +342,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
 
     # ------------------------------------------------------------------------------------ answers
     @property
-    def _posterior(self) -> Conditioned:
+    def _posterior(self) -> Any:
         """What is not kept in files is made again."""
         check_is_fitted(self)
         if not hasattr(self, "_fit"):

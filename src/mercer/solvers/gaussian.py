@@ -39,7 +39,12 @@ class Conditioned:
     outer: np.ndarray
     evidence: float
 
-    jitter = standard_error = 0.0  # what was added to a diagonal; of the evidence, where it is an estimate
+    standard_error = 0.0  # of the evidence, where it is an estimate
+
+    @property
+    def jitter(self) -> float:
+        """What was added to a diagonal."""
+        return 0.0
 
     def explained(self, K, pairs) -> np.ndarray:
         """K C^-1 K^T of new rows with kernel values K (m, n): its diagonal (m,), or of all `pairs` (m, m)."""
