@@ -14,6 +14,7 @@ from mercer import validate
 from mercer.approx import choose_landmarks
 from mercer.errors import ConvergenceWarning
 from mercer.estimators.evidence import climb
+from mercer.estimators.plan import holds
 from mercer.gram import GivenGram, gram, prepared_gram
 from mercer.gram.plan import budget
 from mercer.kernels import White
@@ -30,7 +31,6 @@ __all__ = ["METHODS", "Exact", "Iterative", "Observed", "Sparse", "noiseless"]
 logger = logging.getLogger("mercer")
 
 _CANDIDATES = 20_000  # rows among which inducing ones are chosen
-_HELD = 0.25  # of the budget, for n x m or n x n numbers that are kept between passes
 _PROBES, _STEPS, _ROUNDS = 8, 64, 2  # of the log determinant; searches, each with a preconditioner of its own
 _SEARCH_TOL, _TOL, _MAX_ITER = 1e-8, 1e-10, 1000  # of conjugate gradients
 _RISE = 1e-7  # a search of an estimate ends where its value rises by less, relative to it
@@ -158,7 +158,7 @@ class _Parts:
         own = self.own.diag().astype(np.float64)
         noise = np.broadcast_to(self.alpha, own.shape) + (self.full.diag() - own if self.white else 0.0)
         refuse_noiseless(noise)
-        hold = 8 * own.size * self.inducing.shape[0] <= _HELD * budget(self.seen.memory)
+        hold = holds(own.size * self.inducing.shape[0], budget(self.seen.memory))
         return sparse_posterior(
             self.inducing.dense().astype(np.float64, copy=False), self.cross.T, own, noise, self.seen.T, self.seen.H,
             slopes=slope, hold=hold,
@@ -240,8 +240,8 @@ class Iterative:
         return found
 
     def _conditioned(self, K, extra, whitening, probes, rtol):
-        held = 8 * len(self.seen.T) ** 2 <= _HELD * budget(self.seen.memory)
-        K = GivenGram(K.dense().astype(np.float64, copy=False)) if held else K
+        if holds(len(self.seen.T) ** 2, budget(self.seen.memory)):
+            K = GivenGram(K.dense().astype(np.float64, copy=False))
         return iterative_posterior(K, self.seen.alpha(extra), self.seen.T, self.seen.H, whitening, probes, rtol=rtol,
                                    max_iter=_MAX_ITER, steps=_STEPS)  # fmt: skip
 

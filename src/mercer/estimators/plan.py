@@ -22,6 +22,7 @@ __all__ = [
     "gaussian_plan",
     "gaussian_rank",
     "gaussian_ways",
+    "holds",
     "landmark_plan",
     "logistic_ways",
     "path_plan",
@@ -40,6 +41,7 @@ _UNKEPT, _PRODUCTS = 0.6, 0.1e-9
 _PATIENCE = 3600.0  # seconds that solver="auto" spends on iterations before it asks
 #: n x n numbers that an evidence with its slope holds, factorisations' worth of time in it, and m x m numbers through m rows.
 _GAUSSIAN_MATRICES, _GAUSSIAN_FACTORS, _INDUCING_MATRICES = 3, 3, 12
+_SEARCHES = 3  # as many evaluations where inducing rows are searched for as well
 _PRODUCTS_EACH, _COLUMNS_EACH = (
     60,
     1600,
@@ -214,11 +216,14 @@ def gaussian_ways(p: Problem, evaluations: int) -> dict[str, Way]:
     """All ways to a Gaussian process whose evidence is evaluated so often; `landmarks` are inducing rows."""
     n, m, size = p.n, p.landmarks, p.dtype.itemsize
     exact = _GAUSSIAN_MATRICES * size * n * n
-    sparse = max(size * (_INDUCING_MATRICES * m**2 + 2**23), choosing_bytes("rpcholesky", m, n, p.dtype))
-    iterative = size * n * (_COLUMNS_EACH + 3 * gaussian_rank(n, p.limit))
+    passing = size * (_INDUCING_MATRICES * m**2 + 2**23 + holds(n * m, p.limit) * n * m)
+    sparse = max(passing, choosing_bytes("rpcholesky", m, n, p.dtype))
+    columns = _COLUMNS_EACH + 3 * gaussian_rank(n, p.limit) + holds(n * n, p.limit) * n
+    iterative = size * n * columns
     seconds = {
         "exact": p.sweep + _GAUSSIAN_FACTORS * seconds_for_cholesky(n),
-        "sparse": 4 * p.passage + (12 * n / m + 6) * seconds_for_cholesky(m),
+        "sparse": (4 * p.passage + (40 * n / m + 20) * seconds_for_cholesky(m))
+        * (1 if evaluations == 1 else _SEARCHES),
         "iterative": _PRODUCTS_EACH * p.sweep,
     }
     needed = {"exact": exact, "sparse": sparse, "iterative": iterative}
@@ -243,6 +248,11 @@ def gaussian_plan(p: Problem, method: str, evaluations: int, what: str) -> Metho
     ]  # fmt: skip
     require(ways[method].bytes, p.limit, what, remedies, p.sweep)
     return _chosen(method, reason, ways, p)
+
+
+def holds(numbers, limit) -> bool:
+    """Whether so many numbers are kept from one pass to the next, rather than made again."""
+    return 8 * numbers <= limit / 4
 
 
 def gaussian_rank(n, limit) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from mercer.linalg import Factor, safe_cholesky
-from mercer.linalg.inplace import product, solve_rows
+from mercer.linalg.inplace import product, solve_rows, subtract_square
 from mercer.solvers.gaussian import Conditioned, eliminated
 
 __all__ = ["BoundSlopes", "SparsePosterior", "sparse_posterior", "tile_rows"]
@@ -103,10 +103,9 @@ class _Bound:
         for some in self._slices():
             phi, s = self._features(some, first=True), self.noise[some, None]
             self.q[some] = np.einsum("im,im->i", phi, phi)
-            scaled = phi / np.sqrt(s)
-            C += product(scaled, scaled, transpose_a=True)
+            subtract_square(np.ascontiguousarray((phi / np.sqrt(s)).T), C)  # the lower triangle, negative
             self.c += product(phi, self.R[some] / s, transpose_a=True)
-        self.C = (C + C.T) / 2
+        self.C = -(np.tril(C) + np.tril(C, -1).T)
         self.inner = safe_cholesky(self.C, shift=1.0, warn=False)
 
     def _residuals(self):
@@ -149,17 +148,18 @@ class _Bound:
         kept = np.eye(len(inverse)) - inverse  # B^-1 C
         V = self.known.solve_triangular(self.w @ self.M, trans=True)  # L^-T Phi U
         U = (self.E @ self.M) / s[:, None]
-        spread = self._spread(inverse)
+        spread = self._spread()
         noise = 0.5 * (np.einsum("ik,ik->i", U, U) - p / s + p * (spread + self._left()) / s**2)
         through = p * self.known.solve_triangular(kept, trans=True).T  # p B^-1 C L^-1
         return BoundSlopes(self._in_inducing(V, kept), -0.5 * p / s, noise, lambda: self._tiles(U, V, through))
 
-    def _spread(self, inverse):
+    def _spread(self):
         """phi^T B^-1 phi of each row."""
         out = np.empty(self.n)
         for some in self._slices():
-            phi = self._features(some)
-            out[some] = np.einsum("im,im->i", product(phi, inverse), phi)
+            half = self._features(some).copy()
+            solve_rows(self.inner.array, half)
+            out[some] = np.einsum("im,im->i", half, half)
         return out
 
     def _in_inducing(self, V, kept):
