@@ -556,9 +556,11 @@ def test_memory_stays_within_the_budget():
         y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(8000)
         model = GaussianProcessRegressor(1.0 * RBF(1.0), n_inducing=100, max_iter=2, memory="80MB", random_state=0)
         model.fit(X[:500], y[:500])  # what is loaded once
-        print(measured(lambda: model.fit(X, y)), model.solver_used_, len(model.X_fit_))
+        planned = model._plan(X, 1).bytes
+        print(measured(lambda: model.fit(X, y)), model.solver_used_, len(model.X_fit_), planned)
         """
     )
-    peak, used, m = taken.split()
+    peak, used, m, planned = taken.split()
+    print(f"{float(peak) / 1e6:.1f} MB, planned {float(planned) / 1e6:.1f} MB")
     assert (used, m) == ("sparse", "100")
     assert float(peak) < 80e6

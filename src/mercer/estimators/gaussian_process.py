@@ -35,7 +35,7 @@ __all__ = ["SEARCH", "GaussianProcess", "GaussianProcessRegressor"]
 
 logger = logging.getLogger("mercer")
 
-_QUERIES = 1024  # new rows at a time
+_QUERIES, _HELD = 1024, 2**24  # new rows at a time, and numbers of their Gram with the training rows
 _LEAST = 1e-10  # of the variance of the targets: the smallest noise that is learned
 _SEARCHED = 60  # evaluations of the evidence in a search
 
@@ -113,8 +113,8 @@ class GaussianProcess(KernelEstimator):
         return validate.double(rows), np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64
 
     def _groups(self, rows):
-        n = validate.n_rows(rows)
-        return [np.arange(i, min(i + _QUERIES, n)) for i in range(0, n, _QUERIES)]
+        n, step = validate.n_rows(rows), max(16, min(_QUERIES, _HELD // max(validate.n_rows(self.X_fit_), 1)))
+        return [np.arange(i, min(i + step, n)) for i in range(0, n, step)]
 
 
 def _in_closed_form(self):

@@ -216,7 +216,7 @@ def gaussian_ways(p: Problem, evaluations: int) -> dict[str, Way]:
     """All ways to a Gaussian process whose evidence is evaluated so often; `landmarks` are inducing rows."""
     n, m, size = p.n, p.landmarks, p.dtype.itemsize
     exact = _GAUSSIAN_MATRICES * size * n * n
-    passing = size * (_INDUCING_MATRICES * m**2 + 2**23 + holds(n * m, p.limit) * n * m)
+    passing = size * (_INDUCING_MATRICES * m**2 + 8 * min(n * m, 2**20) + holds(n * m, p.limit) * n * m)
     sparse = max(passing, choosing_bytes("rpcholesky", m, n, p.dtype))
     columns = _COLUMNS_EACH + 3 * gaussian_rank(n, p.limit) + holds(n * n, p.limit) * n
     iterative = size * n * columns
@@ -242,7 +242,7 @@ def gaussian_plan(p: Problem, method: str, evaluations: int, what: str) -> Metho
         against = f"in closed form {ways['exact'].against}, so through {p.landmarks} inducing rows"
         reason = against if method == "sparse" else "three n x n matrices fit the memory budget"
     remedies = [
-        "fewer n_inducing" if method == "sparse" else 'method="sparse": little memory, and time in proportion to the rows',
+        "a smaller n_inducing" if method == "sparse" else 'method="sparse": little memory, and time in proportion to the rows',
         "fewer rows",
         'a larger budget, memory="64GB"',
     ]  # fmt: skip
