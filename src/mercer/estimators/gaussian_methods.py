@@ -6,6 +6,7 @@ Each climbs its evidence in the parameters, `learn`, and conditions on the targe
 import logging
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,16 @@ class Observed:
     def alpha(self, extra):
         """Variance of the noise."""
         return self.noise * extra.get("alpha", 1.0)
+
+    def variances(self, extra, full, latent):
+        """Noise (n,) of the targets: alpha, and what k(x, x) has beyond that of f, its white noise."""
+        noise = np.broadcast_to(self.alpha(extra), (len(self.T),)) + (full.diag() - latent.diag())
+        if not noise.min() > 0:
+            raise ValueError(
+                f'alpha must be > 0 for method="sparse" and "iterative", got {noise.min():g}; give the targets a little noise, '
+                'or use method="exact"'
+            )
+        return noise
 
     def by_alpha(self, slopes, extra):
         """Slope in the number that scales the noise, from those in the variances (n,)."""
@@ -147,21 +158,19 @@ class _Parts:
     """The Grams that the bound reads, at one kernel. White noise is noise of the targets, and no part of f."""
 
     def __init__(self, seen, K, extra):
-        self.seen, self.full, self.alpha = seen, K, seen.alpha(extra)
+        self.seen, self.full = seen, K
         latent, Z = noiseless(K.kernel), extra["inducing"]
         self.white = _white_names(K.kernel)
         self.own = seen.gram(latent) if self.white else K
         self.cross = prepared_gram(self.own, Z)  # (m, n)
         self.inducing = seen.gram(latent, Z)
+        self.noise = seen.variances(extra, K, self.own)
 
     def posterior(self, slope):
-        own = self.own.diag().astype(np.float64)
-        noise = np.broadcast_to(self.alpha, own.shape) + (self.full.diag() - own if self.white else 0.0)
-        refuse_noiseless(noise)
-        hold = holds(own.size * self.inducing.shape[0], budget(self.seen.memory))
+        hold = holds(self.cross.shape[0] * self.cross.shape[1], budget(self.seen.memory))
         return sparse_posterior(
-            self.inducing.dense().astype(np.float64, copy=False), self.cross.T, own, noise, self.seen.T, self.seen.H,
-            slopes=slope, hold=hold,
+            self.inducing.dense().astype(np.float64, copy=False), self.cross.T, self.own.diag().astype(np.float64), self.noise,
+            self.seen.T, self.seen.H, slopes=slope, hold=hold,
         )  # fmt: skip
 
     def back(self, slopes, extra, moving):
@@ -209,47 +218,38 @@ class Iterative:
 
     def learn(self, kernel, extra, settings):
         """Probes and preconditioner stay as they are during a search, which makes it one of a smooth function."""
-        found, now, settings = None, {"kernel": kernel, "extra": extra}, replace(settings, tol=_RISE)
+        found, settings = None, replace(settings, tol=_RISE)
         for _ in range(_ROUNDS if settings.optimizer is not None else 1):
-            whitening = self._whitening(now["kernel"], now["extra"])
-
-            def evaluate(K, extra, slope, whitening=whitening):
-                return self._evaluate(K, extra, slope, whitening)
-
-            settings = settings if found is None else replace(settings, restarts=0)
+            now = (kernel, extra) if found is None else (found.kernel, found.extra)
+            evaluate = partial(self.evaluate, self._whitening(*now))
             found = climb(evaluate, kernel, self.seen.rows, extra, settings, before=found)
-            now = {"kernel": found.kernel, "extra": found.extra}
+            settings = replace(settings, restarts=0)
         return found
 
-    def _evaluate(self, K, extra, slope, whitening):
-        found = self._conditioned(K, extra, whitening, self.probes, _SEARCH_TOL)
+    def evaluate(self, whitening, K, extra, slope):
+        found = self._conditioned(K, extra, whitening, _SEARCH_TOL)
         if not slope:
             return found.evidence, None, {}
         U, V = found.slope()
         return found.evidence, (U, V), self.seen.by_alpha(np.einsum("ik,ik->i", U, V), extra)
 
-    def posterior(self, kernel, extra, evidence=True):
-        probes = self.probes if evidence else None
-        found = self._conditioned(self.seen.gram(kernel), extra, self._whitening(kernel, extra), probes, _TOL)
-        if not evidence:
-            return found
+    def posterior(self, kernel, extra):
+        found = self._conditioned(self.seen.gram(kernel), extra, self._whitening(kernel, extra), _TOL)
         if found.residual > 10 * _SEARCH_TOL or not found.quadrature.settled:
             warnings.warn(f"conjugate gradients stopped at a residual of {found.residual:.2g} ({found.status.value}), Lanczos "
                           f"after {found.quadrature.steps} steps: more noise, or method=\"sparse\", would help",
                           ConvergenceWarning, stacklevel=5)  # fmt: skip
         return found
 
-    def _conditioned(self, K, extra, whitening, probes, rtol):
+    def _conditioned(self, K, extra, whitening, rtol):
         if holds(len(self.seen.T) ** 2, budget(self.seen.memory)):
             K = GivenGram(K.dense().astype(np.float64, copy=False))
-        return iterative_posterior(K, self.seen.alpha(extra), self.seen.T, self.seen.H, whitening, probes, rtol=rtol,
+        return iterative_posterior(K, self.seen.alpha(extra), self.seen.T, self.seen.H, whitening, self.probes, rtol=rtol,
                                    max_iter=_MAX_ITER, steps=_STEPS)  # fmt: skip
 
     def _whitening(self, kernel, extra):
         K = self.seen.gram(noiseless(kernel))
-        noise = np.broadcast_to(self.seen.alpha(extra), (len(self.seen.T),))
-        noise = noise + (self.seen.gram(kernel).diag() - K.diag())
-        refuse_noiseless(noise)
+        noise = self.seen.variances(extra, self.seen.gram(kernel), K)
         return Whitening(rpcholesky(K, self.rank, rng=np.random.default_rng(self.seed)).factor, noise)
 
     def centres(self, extra):
@@ -257,15 +257,6 @@ class Iterative:
 
 
 METHODS = {"exact": Exact, "sparse": Sparse, "iterative": Iterative}
-
-
-def refuse_noiseless(noise):
-    """Rows that are known exactly have no bound, and no preconditioner."""
-    if not noise.min() > 0:
-        raise ValueError(
-            f'alpha must be > 0 for method="sparse" and "iterative", got {noise.min():g}; give the targets a little noise, or '
-            'use method="exact"'
-        )
 
 
 def _white_names(kernel):

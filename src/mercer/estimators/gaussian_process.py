@@ -227,7 +227,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         logger.info("GaussianProcessRegressor: %s", plan)
         kernel = self._start(rows, _spread(T))
         noise, extra = self._noise(kernel, T)
-        self.seed_ = fresh_seed(self.random_state)
+        self._seed = fresh_seed(self.random_state)
         way = self._way(plan.method, Observed(rows, T, self._basis(rows), noise, self.engine, self.memory))
         found = way.learn(kernel, extra, self._settings(kernel, extra))
         self._store(found, way, plan.method)
@@ -260,7 +260,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     def _way(self, method, seen):
         rank = gaussian_rank(len(seen.T), budget(self.memory))
         return METHODS[method](
-            seen, n_inducing=self.n_inducing, move=self.inducing == "learn", rank=rank, seed=self.seed_
+            seen, n_inducing=self.n_inducing, move=self.inducing == "learn", rank=rank, seed=self._seed
         )
 
     def _targets(self, y):

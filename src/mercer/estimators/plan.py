@@ -42,10 +42,8 @@ _PATIENCE = 3600.0  # seconds that solver="auto" spends on iterations before it 
 #: n x n numbers that an evidence with its slope holds, factorisations' worth of time in it, and m x m numbers through m rows.
 _GAUSSIAN_MATRICES, _GAUSSIAN_FACTORS, _INDUCING_MATRICES = 3, 3, 12
 _SEARCHES = 3  # as many evaluations where inducing rows are searched for as well
-_PRODUCTS_EACH, _COLUMNS_EACH = (
-    60,
-    1600,
-)  # products with the Gram, and columns of n numbers, of an evidence by products alone
+#: Of an evidence by products alone: how many with the Gram, and columns of n numbers.
+_PRODUCTS_EACH, _COLUMNS_EACH = 60, 2600
 
 
 @dataclass(frozen=True)
@@ -214,19 +212,20 @@ def _logistic_bytes(M, outputs):
 # ------------------------------------------------------------------------------------------------ Gaussian processes
 def gaussian_ways(p: Problem, evaluations: int) -> dict[str, Way]:
     """All ways to a Gaussian process whose evidence is evaluated so often; `landmarks` are inducing rows."""
-    n, m, size = p.n, p.landmarks, p.dtype.itemsize
-    exact = _GAUSSIAN_MATRICES * size * n * n
-    passing = size * (_INDUCING_MATRICES * m**2 + 8 * min(n * m, 2**20) + holds(n * m, p.limit) * n * m)
-    sparse = max(passing, choosing_bytes("rpcholesky", m, n, p.dtype))
-    columns = _COLUMNS_EACH + 3 * gaussian_rank(n, p.limit) + holds(n * n, p.limit) * n
-    iterative = size * n * columns
+    n, m = p.n, p.landmarks
+    numbers = {
+        "exact": _GAUSSIAN_MATRICES * n * n,
+        "sparse": _INDUCING_MATRICES * m * m + 8 * min(n * m, 2**20) + holds(n * m, p.limit) * n * m,
+        "iterative": n * (_COLUMNS_EACH + 3 * gaussian_rank(n, p.limit) + holds(n * n, p.limit) * n),
+    }
     seconds = {
         "exact": p.sweep + _GAUSSIAN_FACTORS * seconds_for_cholesky(n),
-        "sparse": (4 * p.passage + (40 * n / m + 20) * seconds_for_cholesky(m))
-        * (1 if evaluations == 1 else _SEARCHES),
+        "sparse": 4 * p.passage + (40 * n / m + 20) * seconds_for_cholesky(m),
         "iterative": _PRODUCTS_EACH * p.sweep,
     }
-    needed = {"exact": exact, "sparse": sparse, "iterative": iterative}
+    seconds["sparse"] *= _SEARCHES if evaluations > 1 else 1
+    needed = {name: 8 * count for name, count in numbers.items()}
+    needed["sparse"] = max(needed["sparse"], choosing_bytes("rpcholesky", m, n, np.float64))
     return {
         name: Way(needed[name], evaluations * s, _against(needed[name], p) or _too_long_for(evaluations * s))
         for name, s in seconds.items()
@@ -239,7 +238,7 @@ def gaussian_plan(p: Problem, method: str, evaluations: int, what: str) -> Metho
     reason = "as asked"
     if method == "auto":
         method = "sparse" if ways["exact"].against else "exact"
-        against = f"in closed form {ways['exact'].against}, so through {p.landmarks} inducing rows"
+        against = f"the closed form would take {_takes(ways['exact'])}, so through {p.landmarks} inducing rows"
         reason = against if method == "sparse" else "three n x n matrices fit the memory budget"
     remedies = [
         "a smaller n_inducing" if method == "sparse" else 'method="sparse": little memory, and time in proportion to the rows',

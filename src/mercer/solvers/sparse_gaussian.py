@@ -8,6 +8,7 @@ is at most the log evidence, and equal to it where the inducing rows are all row
 nothing is kept unless asked for. Titsias (2009), Variational learning of inducing variables in sparse Gaussian processes.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +57,7 @@ class BoundSlopes:
     inducing: np.ndarray
     diagonal: np.ndarray
     noise: np.ndarray
-    tiles: object
+    tiles: Callable[[], Iterator[tuple[slice, np.ndarray]]]
 
 
 def sparse_posterior(K_mm: np.ndarray, K, own: np.ndarray, noise: np.ndarray, Y: np.ndarray, H: np.ndarray, *, slopes=False,
@@ -109,7 +110,7 @@ class _Bound:
         self.inner = safe_cholesky(self.C, shift=1.0, warn=False)
 
     def _residuals(self):
-        """R - Phi^T w, from which R^T (Q + D)^-1 R = E^T D^-1 E + w^T w: a minimum, in which rounding of w counts twice."""
+        """R - Phi^T w, from which R^T (Q + D)^-1 R = E^T D^-1 E + w^T w: least at w, so that its rounding does not show."""
         E = self.R.copy()
         for some in self._slices():
             E[some] -= product(self._features(some), self.w)
