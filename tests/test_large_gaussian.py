@@ -16,7 +16,7 @@ from mercer.errors import ConvergenceWarning, MemoryBudgetError, NotPSDError, Nu
 from mercer.estimators import gaussian_methods as methods
 from mercer.estimators.charts import Chart, row_units
 from mercer.estimators.evidence import Settings, climb, value_at
-from mercer.estimators.plan import Problem, gaussian_plan, gaussian_rank, gaussian_ways
+from mercer.estimators.plan import Problem, gaussian_plan, gaussian_rank, gaussian_ways, holds
 from mercer.gram import GivenGram
 from mercer.kernels import RBF, Chi2, Linear, Matern, Spectrum, White
 from mercer.linalg import Status, rpcholesky
@@ -335,8 +335,11 @@ def test_inducing_rows_are_learned():
     assert np.sqrt(np.mean((learned.predict(T) - exact.predict(T)) ** 2)) < 0.1
 
 
-def test_the_iterative_search_finds_what_the_exact_one_finds():
+def test_the_iterative_search_finds_what_the_exact_one_finds(monkeypatch):
+    """In two searches, the second with a preconditioner of what the first found, and a third one for the posterior."""
     X, Y = data(120)
+    made, whiten = [], methods.Iterative._whitening
+    monkeypatch.setattr(methods.Iterative, "_whitening", lambda *args: (made.append(args[1]), whiten(*args))[1])
     settings = {"kernel": 1.0 * RBF(1.0), "random_state": 0}
     exact = GaussianProcessRegressor(method="exact", **settings).fit(X, Y[:, 0])
     other = GaussianProcessRegressor(method="iterative", **settings).fit(X, Y[:, 0])
@@ -344,6 +347,9 @@ def test_the_iterative_search_finds_what_the_exact_one_finds():
     assert 0 < other.log_marginal_likelihood_error_ < 0.5
     assert exact.log_marginal_likelihood_error_ == 0.0
     np.testing.assert_allclose(other.alpha_, exact.alpha_, rtol=0.1)
+    assert len(set(made)) == 3
+    assert made[0] == 1.0 * RBF(1.0)
+    assert made[2] == other.kernel_
 
 
 @pytest.mark.filterwarnings("ignore:the search of the kernel's parameters ended early")
@@ -526,6 +532,24 @@ def test_the_planner_prefers_the_closed_form_where_it_fits():
     assert gaussian_rank(10_000, 8e9) == 500
     assert gaussian_rank(10_000, 8e6) == 12
     assert gaussian_rank(9, 8e9) == 9
+
+
+def test_what_is_kept_between_passes_is_a_quarter_of_the_budget_at_most(monkeypatch):
+    assert holds(10, 320)
+    assert not holds(11, 320)
+    X, Y = data(300)
+    held = []
+    monkeypatch.setattr(
+        methods, "sparse_posterior", lambda *a, hold, **b: (held.append(hold), sparse_posterior(*a, **b))[1]
+    )
+    monkeypatch.setattr(methods, "GivenGram", lambda K: (held.append(K.shape), GivenGram(K))[1])
+    for method in ("sparse", "iterative"):
+        for memory in ("20MB", "2MB" if method == "iterative" else "400kB"):
+            way = methods.METHODS[method](
+                methods.Observed(X, Y, np.ones((300, 1)), 0.1, memory=memory), n_inducing=50, move=True, rank=20, seed=0
+            )
+            way.learn(KERNEL, {}, Settings(None))
+    assert held == [True, False, (300, 300)]
 
 
 def test_a_choice_is_told(caplog):
