@@ -7,11 +7,15 @@ from mercer.kernels import Constant, Scaled
 from mercer.kernels.names import slots
 from mercer.kernels.parameters import specs
 
-__all__ = ["Chart", "by_column", "minimum", "row_units", "tunable"]
+__all__ = ["Chart", "by_column", "minimum", "remembered", "row_units", "tunable"]
 
 SPAN = float(np.log(1e4))  # positive parameters stay within this factor of where they started
 _PART = 0.4  # of a lengthscale: the unit of rows that move
-_FEW, _MANY = 10, 40  # earlier steps that L-BFGS remembers, the second where rows move
+_FEW, _MANY, _LONG = (
+    10,
+    40,
+    50_000,
+)  # steps that L-BFGS remembers; the second where rows move, unless z is as long as the third
 
 
 class Chart:
@@ -211,7 +215,12 @@ def minimum(objective, chart: Chart, start=None, max_iter=100, tie_first=True, t
     )
     if tie_first and chart.several():
         start = _tied(objective, chart.ties(), start, bounds, max_iter, tol)
-    return _lbfgs(objective, start, bounds, max_iter, tol, _MANY if chart.rows else _FEW)
+    return _lbfgs(objective, start, bounds, max_iter, tol, remembered(len(start)) if chart.rows else _FEW)
+
+
+def remembered(size) -> int:
+    """Earlier steps, of two vectors each, that a search of rows remembers."""
+    return _MANY if size < _LONG else _FEW
 
 
 def _lbfgs(objective, start, bounds, max_iter, tol, memory=_FEW):

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.approx import choosing_bytes
 from mercer.errors import MemoryBudgetError
+from mercer.estimators.charts import remembered
 from mercer.gram.plan import budget, entry_seconds, human_bytes, human_seconds, require
 from mercer.linalg import seconds_for_cholesky
 
@@ -213,9 +214,10 @@ def _logistic_bytes(M, outputs):
 def gaussian_ways(p: Problem, evaluations: int) -> dict[str, Way]:
     """All ways to a Gaussian process whose evidence is evaluated so often; `landmarks` are inducing rows."""
     n, m = p.n, p.landmarks
+    passing, searching = 8 * min(n * m, 2**20) + holds(n * m, p.limit) * n * m, 3 * remembered(m * p.d) * m * p.d
     numbers = {
         "exact": _GAUSSIAN_MATRICES * n * n,
-        "sparse": _INDUCING_MATRICES * m * m + 8 * min(n * m, 2**20) + holds(n * m, p.limit) * n * m,
+        "sparse": _INDUCING_MATRICES * m * m + passing + searching,
         "iterative": n * (_COLUMNS_EACH + 3 * gaussian_rank(n, p.limit) + holds(n * n, p.limit) * n),
     }
     seconds = {
