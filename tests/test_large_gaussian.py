@@ -484,6 +484,7 @@ def test_a_chart_with_rows():
     assert chart.n_parameters == 3
     assert chart.bounds()[3:] == [(None, None)] * 8
     assert not chart.ties()[3:].any()
+    np.testing.assert_array_equal(chart.ties()[:3], np.eye(3))
     now = chart.extra_at(chart.start)
     np.testing.assert_allclose(now["inducing"], Z)
     np.testing.assert_allclose(now["alpha"], 0.1)

@@ -11,11 +11,8 @@ __all__ = ["Chart", "by_column", "minimum", "remembered", "row_units", "tunable"
 
 SPAN = float(np.log(1e4))  # positive parameters stay within this factor of where they started
 _PART = 0.4  # of a lengthscale: the unit of rows that move
-_FEW, _MANY, _LONG = (
-    10,
-    40,
-    50_000,
-)  # steps that L-BFGS remembers; the second where rows move, unless z is as long as the third
+_FEW, _MANY = 10, 40  # earlier steps that L-BFGS remembers, the second where rows move
+_LONG = 50_000  # numbers of rows that are too many for that
 
 
 class Chart:

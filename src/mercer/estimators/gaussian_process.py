@@ -320,7 +320,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         self._keep(found, way.centres(found.extra))
         self.alpha_ = way.seen.alpha(found.extra)
         self._fit = way.posterior(self.kernel_, found.extra)
-        if method != "sparse":  # whose rows alone can make the posterior again
+        if method != "sparse":  # which keeps its posterior
             self.targets_ = way.seen.T
         scale = self.y_scale_
         coefficients, beta = (
