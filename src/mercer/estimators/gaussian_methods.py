@@ -32,8 +32,8 @@ __all__ = ["METHODS", "Exact", "Iterative", "Observed", "Sparse", "noiseless"]
 logger = logging.getLogger("mercer")
 
 _CANDIDATES = 20_000  # rows among which inducing ones are chosen
-_PROBES, _STEPS, _ROUNDS = 8, 64, 2  # of the log determinant; searches, each with a preconditioner of its own
-_SEARCH_TOL, _TOL, _MAX_ITER = 1e-8, 1e-10, 1000  # of conjugate gradients
+_PROBES, _STEPS, _ROUNDS = 8, 64, 2  # of the log determinant; searches, each with a reference of its own
+_TOL, _MAX_ITER = 1e-8, 1000  # of conjugate gradients
 _RISE = 1e-7  # a search of an estimate ends where its value rises by less, relative to it
 
 
@@ -217,7 +217,7 @@ class Iterative:
         self.seed, self.probes = rng.integers(2**62), random_signs(len(seen.T), _PROBES, rng)
 
     def learn(self, kernel, extra, settings):
-        """Probes and preconditioner stay as they are during a search, which makes it one of a smooth function."""
+        """Probes and what they are whitened by stay as they are during a search, which makes it one of a smooth function."""
         found, settings = None, replace(settings, tol=_RISE)
         for _ in range(_ROUNDS if settings.optimizer is not None else 1):
             now = (kernel, extra) if found is None else (found.kernel, found.extra)
@@ -226,26 +226,29 @@ class Iterative:
             settings = replace(settings, restarts=0)
         return found
 
-    def evaluate(self, whitening, K, extra, slope):
-        found = self._conditioned(K, extra, whitening, _SEARCH_TOL)
+    def evaluate(self, reference, K, extra, slope):
+        found = self._conditioned(K, extra, reference)
         if not slope:
             return found.evidence, None, {}
         U, V = found.slope()
         return found.evidence, (U, V), self.seen.by_alpha(np.einsum("ik,ik->i", U, V), extra)
 
     def posterior(self, kernel, extra):
-        found = self._conditioned(self.seen.gram(kernel), extra, self._whitening(kernel, extra), _TOL)
-        if found.residual > 10 * _SEARCH_TOL or not found.quadrature.settled:
+        found = self._conditioned(self.seen.gram(kernel), extra)
+        if found.residual > 10 * _TOL or not found.quadrature.settled:
             warnings.warn(f"conjugate gradients stopped at a residual of {found.residual:.2g} ({found.status.value}), Lanczos "
                           f"after {found.quadrature.steps} steps: more noise, or method=\"sparse\", would help",
                           ConvergenceWarning, stacklevel=5)  # fmt: skip
         return found
 
-    def _conditioned(self, K, extra, whitening, rtol):
+    def _conditioned(self, K, extra, reference=None):
+        whitening = self._whitening(K.kernel, extra)
         if holds(len(self.seen.T) ** 2, budget(self.seen.memory)):
             K = GivenGram(K.dense().astype(np.float64, copy=False))
-        return iterative_posterior(K, self.seen.alpha(extra), self.seen.T, self.seen.H, whitening, self.probes, rtol=rtol,
-                                   max_iter=_MAX_ITER, steps=_STEPS)  # fmt: skip
+        return iterative_posterior(
+            K, self.seen.alpha(extra), self.seen.T, self.seen.H, whitening, self.probes, reference=reference, rtol=_TOL,
+            max_iter=_MAX_ITER, steps=_STEPS,
+        )  # fmt: skip
 
     def _whitening(self, kernel, extra):
         K = self.seen.gram(noiseless(kernel))

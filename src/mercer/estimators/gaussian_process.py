@@ -36,7 +36,7 @@ __all__ = ["SEARCH", "GaussianProcess", "GaussianProcessRegressor"]
 logger = logging.getLogger("mercer")
 
 _QUERIES, _HELD = 1024, 2**24  # new rows at a time, and numbers of their Gram with the training rows
-_LEAST = 1e-10  # of the variance of the targets: the smallest noise that is learned
+_LEAST, _LEAST_BY_PRODUCTS = 1e-10, 1e-7  # of the variance of the targets: the smallest noise that is learned
 _SEARCHED = 60  # evaluations of the evidence in a search
 
 SEARCH = {  # parameters of every estimator that learns its kernel by evidence
@@ -69,11 +69,11 @@ class GaussianProcess(KernelEstimator):
         kernel = scale * kernel if self.kernel is None else kernel
         return by_column(kernel, rows, "ard=True") if self.ard else kernel
 
-    def _settings(self, kernel, extra):
+    def _settings(self, kernel, extra, least=_LEAST):
         given = from_sklearn(self.kernel)[1] if is_sklearn_kernel(self.kernel) else {}
         limits, fixed = read_bounds({**given, **(self.bounds or {})}, kernel, extra)
         if "alpha" in extra and "alpha" not in limits:
-            limits["alpha"] = (_LEAST * 10 * extra["alpha"], 1e2 * extra["alpha"])
+            limits["alpha"] = (least * 10 * extra["alpha"], 1e2 * extra["alpha"])
         return Settings(self.optimizer, self.n_restarts_optimizer, limits, fixed, dict(self.priors or {}), self.max_iter,
                         self.random_state, self.engine, self.memory)  # fmt: skip
 
@@ -229,7 +229,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         noise, extra = self._noise(kernel, T)
         self._seed = fresh_seed(self.random_state)
         way = self._way(plan.method, Observed(rows, T, self._basis(rows), noise, self.engine, self.memory))
-        found = way.learn(kernel, extra, self._settings(kernel, extra))
+        least = _LEAST_BY_PRODUCTS if plan.method == "iterative" else _LEAST
+        found = way.learn(kernel, extra, self._settings(kernel, extra, least))
         self._store(found, way, plan.method)
         found.tell()
         return self

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from mercer.errors import NotPSDError
 from mercer.gram import Diagonal
 from mercer.linalg import Status, conjugate_gradient
 from mercer.linalg.lanczos import log_quadrature
@@ -20,6 +21,7 @@ from mercer.solvers.gaussian import Conditioned, eliminated
 __all__ = ["IterativePosterior", "Whitening", "iterative_posterior", "random_signs"]
 
 _QUERIES = 64  # new rows whose variances are solved for together
+_USABLE = 1e-4  # residual, relative to the targets, above which an answer is none
 _SETTLED = 1e-8  # by which no estimate of the log determinant moves any more; slopes have half as many digits
 
 
@@ -72,6 +74,7 @@ class IterativePosterior(Conditioned):
 
     C: Any
     whitening: Whitening
+    reference: Whitening
     rtol: float
     max_iter: int
     status: Status
@@ -93,32 +96,46 @@ class IterativePosterior(Conditioned):
     def slope(self) -> tuple[np.ndarray, np.ndarray]:
         """Slope of the evidence in C as a pair (U, V), meaning U V^T."""
         p, r = self.coefficients.shape[1], len(self.quadrature.bases)
-        roots = [self.whitening.root(V) for V in self.quadrature.bases]
+        roots = [self.reference.root(V) for V in self.quadrature.bases]
         through = [U @ X for U, X in zip(roots, self.quadrature.cores, strict=True)]
         U = np.hstack([self.coefficients, np.sqrt(p) * self.B, *roots])
         V = np.hstack([self.coefficients, np.sqrt(p) * self.B, *(-p / r * T for T in through)])
         return U, 0.5 * V
 
 
-def iterative_posterior(K, noise, Y: np.ndarray, H: np.ndarray, whitening: Whitening, probes: np.ndarray | None = None, *,
-                        rtol=1e-8, max_iter=1000, steps=64) -> IterativePosterior:  # fmt: skip
+def iterative_posterior(K, noise, Y: np.ndarray, H: np.ndarray, whitening: Whitening, probes: np.ndarray | None = None,
+                        *, reference: Whitening | None = None, rtol=1e-8, max_iter=1000,
+                        steps=64) -> IterativePosterior:  # fmt: skip
     """Condition on Y (n, p): K with `@`, variances of the noise () or (n,) > 0, mean functions H (n, q).
 
     probes (n, r): of the log determinant, columns with g^T g = n and mean of g g^T = I; without them the evidence is NaN.
+    reference: P of the log determinant, by default the `whitening` that conjugate gradients use.
     """
-    n, p = Y.shape
+    (n, p), reference = Y.shape, whitening if reference is None else reference
     C = K + Diagonal(np.broadcast_to(noise, (n,)))
     Q, R_H = np.linalg.qr(H) if H.shape[1] else (H, np.zeros((0, 0)))
     solved = _solved(C, np.hstack([Y, Q]), whitening, rtol, max_iter)
+    _refuse_unsolved(solved)
     X = solved.value
     corner, b, root = eliminated(np.hstack([Y, Q]).T @ X, p)
     A, B = X[:, :p] - X[:, p:] @ b, X[:, p:] @ root
     logs = (n - len(b)) * np.log(2 * np.pi) + (corner.logdet() if corner else 0.0)
-    logdet, spread, quadrature = _log_determinant(C, whitening, probes, steps)
+    logdet, spread, quadrature = _log_determinant(C, reference, probes, steps)
     value = -0.5 * (p * (logs + logdet) + float(((Y - Q @ b) * A).sum()))
     outer, slopes = (solve_triangular(R_H, root).T, solve_triangular(R_H, b)) if len(b) else (root, b)
-    return IterativePosterior(A, slopes, B, outer, value, C, whitening, rtol, max_iter, solved.status, solved.certificate,
-                              quadrature, 0.5 * p * spread)  # fmt: skip
+    return IterativePosterior(
+        A, slopes, B, outer, value, C, whitening, reference, rtol, max_iter, solved.status, solved.certificate, quadrature,
+        0.5 * p * spread,
+    )  # fmt: skip
+
+
+def _refuse_unsolved(solved):
+    """Numbers made of what is no solution would mean nothing; a search stays away from there."""
+    if not solved.certificate <= _USABLE:
+        raise NotPSDError(
+            f"conjugate gradients stopped at a residual of {solved.certificate:.2g} ({solved.status.value}): with so little "
+            'noise the Gram is nearly singular; raise alpha, or use method="sparse" or "exact"'
+        )
 
 
 def _solved(C, R, whitening, rtol, max_iter):
