@@ -381,6 +381,8 @@ ESTIMATOR_CASES = cases(
         2 * Matern(2.5, 1.5), alpha=0.1, mean="linear", optimizer=None, normalize_y=True, memory="1GB"
     ),
     GaussianProcessRegressor("rbf", mean="zero", ard=True, optimizer=None, engine="reference"),
+    GaussianProcessRegressor(2 * RBF(3.0), alpha=0.1, method="sparse", n_inducing=20, optimizer=None, random_state=0),
+    GaussianProcessRegressor(2 * RBF(1.5), alpha=0.1, method="iterative", optimizer=None, random_state=0),
     RVMRegressor(),
     RVMRegressor(kernel="laplacian", fit_intercept=False, noise=0.1, engine="reference", memory="1GB"),
     RVMRegressor(kernel=RBF(3.0), variance="augmented"),

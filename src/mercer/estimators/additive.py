@@ -61,6 +61,10 @@ def decompose(model: GaussianProcessRegressor, X, *, centred=False) -> list[Comp
             f"decompose needs a GaussianProcessRegressor, got {type(model).__name__}: others have no posterior"
         )
     check_is_fitted(model)
+    if model.solver_used_ != "exact":
+        raise ValueError(
+            f'decompose needs a posterior in closed form, and this one is {model.solver_used_}; use method="exact"'
+        )
     rows, dtype = model._asked(X)
     terms = [(_title(k), k, *_term(model, k, rows, centred)) for k in additive_parts(model.kernel_)]
     varies = callable(model.mean_) or model.mean_ == "linear"

@@ -15,15 +15,8 @@ from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import CONSTRAINTS, dense_rows, forget, lazily
 from mercer.estimators.charts import Chart
 from mercer.estimators.evidence import NOWHERE, Climb, Settings, best_of, value_at
-from mercer.estimators.gaussian_process import (
-    SEARCH,
-    GaussianProcess,
-    learned_noise,
-    noiseless,
-    refuse_indefinite,
-    spread,
-    symmetric,
-)
+from mercer.estimators.gaussian_methods import noiseless, symmetric
+from mercer.estimators.gaussian_process import SEARCH, GaussianProcess, learned_noise, refuse_indefinite, spread
 from mercer.estimators.pca import KernelPCA
 from mercer.gram import gram, prepared_gram
 from mercer.gram.plan import budget, require
@@ -437,13 +430,15 @@ class _Ascent:
     def __len__(self):
         return len(self.start)
 
+    rows = ()  # among what a chart moves
+
     def bounds(self):
         return [(None, None)] * len(self.places) + self.chart.bounds()
 
     def several(self):
         return False  # positions have no parameter that could be moved first
 
-    def scattered(self, rng):
+    def scattered(self, rng, start):
         return np.concatenate([self.places.scattered(rng), self.chart.scattered(rng)])
 
     def split(self, z):

@@ -57,7 +57,7 @@ class Task:
 # ------------------------------------------------------------------------------------------------ evidence
 def _evidence(model, X, y, held_out, rng):
     if isinstance(model, GaussianProcessRegressor):
-        return _process(model, X, y, model._evidence)
+        return _process(model, X, y, "evaluate")
     if isinstance(model, GaussianProcessClassifier):
         rows, codes, kernel = model._prepared(X, y)
         return Task(rows, kernel, model._evidence(codes, len(model.classes_), model.max_iter_predict), {})
@@ -71,10 +71,10 @@ def _evidence(model, X, y, held_out, rng):
 
 
 def _process(model, X, y, objective):
-    rows, T, H, kernel, noise, extra = model._prepared(X, y)
+    kernel, exact, extra = model._prepared(X, y)
     unit = float(model.y_scale_[0]) ** 2 if len(model.y_scale_) == 1 else 1.0
     limits = model._settings(kernel, extra).limits
-    return Task(rows, kernel, objective(noise, T, H), extra, limits=limits, unit=unit)
+    return Task(exact.seen.rows, kernel, getattr(exact, objective), extra, limits=limits, unit=unit)
 
 
 def _profiled_evidence(Y, H):
@@ -94,7 +94,7 @@ def _profiled_evidence(Y, H):
 # ------------------------------------------------------------------------------------------------ leave-one-out and the like
 def _leave_one_out(model, X, y, held_out, rng):
     if isinstance(model, GaussianProcessRegressor):
-        task = _process(model, X, y, model._left_out)
+        task = _process(model, X, y, "left_out")
         shift = len(model.y_scale_) and validate.n_rows(task.rows) * float(np.log(model.y_scale_).sum())
         return replace(task, reported=lambda v: float(v - shift))
     return _by_criterion(loo_gradient, model, X, y)

@@ -14,6 +14,7 @@ from mercer import validate
 from mercer.errors import MercerError
 from mercer.estimators.additive import shown
 from mercer.estimators.evidence import Settings, climb
+from mercer.estimators.gaussian_methods import Exact
 from mercer.estimators.gaussian_process import GaussianProcessRegressor, refuse_indefinite, spread
 from mercer.estimators.tuning import check_counts
 from mercer.gram import gram
@@ -208,7 +209,9 @@ class _Search:
     """The data, the bases and the objective of a search; remembers which expressions it has seen."""
 
     def __init__(self, model, X, y, base, objective):
-        self.rows, self.T, self.H, _, _, _ = model._prepared(X, y)
+        _, exact, _ = model._prepared(X, y)
+        exact = Exact(replace(exact.seen, noise=1.0))
+        self.rows, self.T, self.H = exact.seen.rows, exact.seen.T, exact.seen.H
         if self.T.shape[1] != 1 or len(self.T) < 4:
             raise ValueError(f"a search needs one target and at least 4 rows, got targets of shape {self.T.shape}")
         self.model, self.objective = model, objective
@@ -216,7 +219,7 @@ class _Search:
         for kernel in self.base:
             refuse_indefinite(kernel, self.rows)
         self.variance = spread(self.T)
-        self.evaluate = (model._evidence if objective == "evidence" else model._left_out)(1.0, self.T, self.H)
+        self.evaluate = exact.evaluate if objective == "evidence" else exact.left_out
         self.seen: dict = {}  # the best score of each expression
         self.trace: list[SearchStep] = []
 
