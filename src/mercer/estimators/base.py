@@ -64,11 +64,11 @@ def lazily(method):
 class KernelEstimator(BaseEstimator):
     """Base of Gram-based estimators: subclasses have `kernel`, `engine`, `memory`, `indefinite` and fit on `_training_gram`."""
 
-    _kernels: tuple[str, ...] = ("kernel",)  # parameters that are kernels
+    _kernel_names: tuple[str, ...] = ("kernel",)  # parameters that are kernels
 
     def set_params(self, **params):
         """Set parameters; `kernel__*` makes a changed kernel, since kernels are values."""
-        starts = [(name, f"{name}__") for name in self._kernels]
+        starts = [(name, f"{name}__") for name in self._kernel_names]
         inside = {name: {k[len(s) :]: params.pop(k) for k in list(params) if k.startswith(s)} for name, s in starts}
         super().set_params(**params)
         for name, changes in inside.items():

@@ -134,7 +134,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Viewing):
     Bach & Jordan (2002); Hardoon, Szedmak & Shawe-Taylor (2004).
     """
 
-    _kernels = ("kernel", "kernel_y")
+    _kernel_names = ("kernel", "kernel_y")
     _parameter_constraints = {
         **{name: CONSTRAINTS[name] for name in ("kernel", "engine", "memory", "indefinite")},
         "n_components": [Interval(Integral, 1, None, closed="left")],

@@ -102,7 +102,7 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
     Lawrence (2005), Probabilistic non-linear principal component analysis with Gaussian process latent variable models.
     """
 
-    _kernels = ("kernel", "back_constraint")
+    _kernel_names = ("kernel", "back_constraint")
     _parameter_constraints = {
         **{name: allowed for name, allowed in SEARCH.items() if name != "ard"},
         "n_components": [Interval(Integral, 1, None, closed="left")],

@@ -120,8 +120,9 @@ def _check(model):
     by_row = isinstance(coefficients, np.ndarray) and not hasattr(model, "support_vectors_")  # those are by class
     if by_row and len(coefficients) != validate.n_rows(rows):
         raise ModelFileError(f"{len(coefficients)} coefficients for {validate.n_rows(rows)} rows")
-    if getattr(rows, "ndim", 1) == 2 and validate.n_rows(rows) and not getattr(model, "_precomputed", False):
-        _answer(model, rows[:1])
+    known = getattr(model, "_known_rows", rows)
+    if getattr(known, "ndim", 1) == 2 and validate.n_rows(known) and not getattr(model, "_precomputed", False):
+        _answer(model, known[:1])
 
 
 def _answer(model, row):

@@ -67,6 +67,7 @@ class Writer:
         return (
             (np.ndarray, self._array), (np.generic, self._scalar), (sp.sparray, self._sparse), (sp.spmatrix, self._sparse),
             (dict, self._dict), (tuple, self._group), ((set, frozenset), self._group), (bytes, self._bytes),
+            (np.dtype, self._dtype),
             (FrozenArray, self._frozen), (Kernel, self._kernel), (tuple(ESTIMATORS.values()), self._estimator),
             ((np.random.RandomState, np.random.Generator), self._generator),
         )  # fmt: skip
@@ -121,6 +122,9 @@ class Writer:
 
     def _bytes(self, value, trail):
         return {"is": "bytes", "value": np.frombuffer(value, np.uint8)}
+
+    def _dtype(self, value, trail):
+        return {"is": "dtype", "value": self._scalar(np.zeros((), value)[()], trail)}
 
     def _frozen(self, value, trail):
         return {"is": "frozen", "value": self._array(value.value, trail)}
@@ -209,6 +213,9 @@ class Reader:
 
     def _read_bytes(self, value):
         return _array(value).astype(np.uint8, casting="equiv").tobytes()
+
+    def _read_dtype(self, value):
+        return np.asarray(self.value(value)).dtype
 
     def _read_frozen(self, value):
         return FrozenArray(self.value(value))

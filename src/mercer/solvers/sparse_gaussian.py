@@ -16,6 +16,7 @@ from scipy.linalg import solve_triangular
 
 from mercer.linalg import Factor, safe_cholesky
 from mercer.linalg.inplace import product, solve_rows, subtract_square
+from mercer.registry import register_record
 from mercer.solvers.gaussian import Conditioned, eliminated
 
 __all__ = ["BoundSlopes", "SparsePosterior", "sparse_posterior", "tile_rows"]
@@ -28,6 +29,10 @@ def tile_rows(m) -> int:
     return max(64, _ENTRIES // max(m, 1))
 
 
+register_record(Factor)
+
+
+@register_record
 @dataclass(frozen=True, eq=False)
 class SparsePosterior(Conditioned):
     """Y = H b + f + noise, with f known through m of its values.
