@@ -462,7 +462,7 @@ def test_positions_of_another_width_are_refused():
 def test_rows_that_say_little():
     """Constant columns, duplicates, two rows, all rows the same."""
     Y = curve(10)[0]
-    doubled = GPLVM(1, max_iter=500).fit(np.vstack([Y, Y]))
+    doubled = GPLVM(1, alpha=1e-2).fit(np.vstack([Y, Y]))
     np.testing.assert_allclose(doubled.embedding_[:10], doubled.embedding_[10:], atol=1e-2)
     flat = still().fit(np.column_stack([Y, np.full(10, 4.0)]))
     np.testing.assert_allclose(flat.inverse_transform(flat.embedding_)[:, -1], 4.0)
