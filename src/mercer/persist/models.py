@@ -1,7 +1,6 @@
 """Models in files: `save` and `load`. Loading runs no code from the file and checks all it reads."""
 
 import os
-import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -97,7 +96,7 @@ def _summary(model):
     return {
         "class": type(model).__name__,
         "mercer": __version__,
-        "kernel": kernel if isinstance(kernel, str) else reprlib.repr(kernel)[:500],
+        "kernel": kernel if isinstance(kernel, str) else repr(kernel)[:500],
         "training_rows": 0 if rows is None else int(validate.n_rows(rows)),
         "columns": int(getattr(model, "n_features_in_", 0)),
     }
