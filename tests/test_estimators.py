@@ -44,8 +44,18 @@ PREDICTORS = [
 WEIGHTED_CASES = [c for c in ESTIMATOR_CASES if c.weighted]
 
 
+#: Of every class the first case on rows and the first on Gram matrices; what is asked of the others is asked in the slow lane.
+FIRST_CASES = list({(type(c.estimator), c.precomputed): c for c in reversed(ESTIMATOR_CASES)}.values())
+FURTHER_CASES = [c for c in ESTIMATOR_CASES if c not in FIRST_CASES]
+
+
 def each(cases, name="case"):
     return pytest.mark.parametrize(name, cases, ids=str)
+
+
+def each_first(cases):
+    """The first cases in the fast lane, the others in the slow one."""
+    return each([c if c in FIRST_CASES else pytest.param(c, marks=pytest.mark.slow) for c in cases])
 
 
 # ------------------------------------------------------------------------------------------------ scikit-learn's list
@@ -95,24 +105,41 @@ CHECKS_ON_ROWS = (
 # Where kernel="precomputed", scikit-learn's checks pass symmetric matrices that are not Gram matrices.
 # Some set a cap of iterations that is too low for their own class weights.
 # Some have classes with fewer rows than folds.
-@pytest.mark.filterwarnings("ignore::mercer.errors.NumericalWarning", "ignore::mercer.errors.ConvergenceWarning",
-                            "ignore:The least populated class")  # fmt: skip
-@parametrize_with_checks([c.estimator for c in ESTIMATOR_CASES], expected_failed_checks=infeasible_checks)
+as_checks_warn = pytest.mark.filterwarnings(
+    "ignore::mercer.errors.NumericalWarning",
+    "ignore::mercer.errors.ConvergenceWarning",
+    "ignore:The least populated class",
+)
+
+
+@as_checks_warn
+@parametrize_with_checks([c.estimator for c in FIRST_CASES], expected_failed_checks=infeasible_checks)
 def test_sklearn_checks(estimator, check):
+    run_sklearn_check(estimator, check)
+
+
+@pytest.mark.slow
+@as_checks_warn
+@parametrize_with_checks([c.estimator for c in FURTHER_CASES], expected_failed_checks=infeasible_checks)
+def test_sklearn_checks_of_further_cases(estimator, check):
+    run_sklearn_check(estimator, check)
+
+
+def run_sklearn_check(estimator, check):
     case = EstimatorCase(estimator)
     if check.func.__name__ in CHECKS_ON_ROWS and case.precomputed:
         estimator = EstimatorOnRows([("gram", GramOfRows(case.of_distances)), ("estimator", estimator)])
     check(estimator)
 
 
-@each(ESTIMATOR_CASES)
+@each_first(ESTIMATOR_CASES)
 def test_sklearn_param_validation(case):
     """Not in check_estimator: scikit-learn runs it over its own classes."""
     check_param_validation(type(case.estimator).__name__, case.estimator)
 
 
 @pytest.mark.filterwarnings("ignore::mercer.errors.NumericalWarning")
-@each(ESTIMATOR_CASES)
+@each_first(ESTIMATOR_CASES)
 def test_sklearn_column_names_consistency(case):
     check_dataframe_column_names_consistency(type(case.estimator).__name__, case.estimator)
 
@@ -757,7 +784,7 @@ def test_large_mean_of_the_targets(case):
 # Over half of a column may be equal, and truth values are no columns for polynomials: smoothers warn of both.
 @pytest.mark.filterwarnings("ignore::mercer.errors.NumericalWarning")
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32", "bool", "float16"])
-@each(VECTOR_CASES)
+@each_first(VECTOR_CASES)
 def test_number_types(case, dtype):
     X, y = case.data()
     X = (4 * np.abs(X)).astype(dtype)

@@ -752,6 +752,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow  # the first cases are among those of test_estimators.py
 @unseparated
 @pytest.mark.filterwarnings(
     "ignore::mercer.errors.NumericalWarning"
