@@ -10,6 +10,7 @@ import reprlib
 import warnings
 from array import array
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,8 @@ def from_libsvm(path: str | os.PathLike, *, n_features: int | None = None, memor
     `support_` counts the vectors of the file. LIBSVM's probabilities are not kept, of which a warning tells.
     """
     limit = memory_bytes(memory)
+    if n_features is not None and not (isinstance(n_features, Integral) and n_features > 0):
+        raise ValueError(f"n_features={n_features!r} must be a positive whole number or None")
     with naming(path), opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         if limit is not None and size > limit:
@@ -170,7 +173,12 @@ def from_libsvm(path: str | os.PathLike, *, n_features: int | None = None, memor
                                  f'read it with memory="{math.ceil(size / 1e9)}GB"')  # fmt: skip
         found = _read(file)
         _check_columns(found, n_features, limit)
-        return _machine(found, _kernel(found), n_features)
+        try:
+            return _machine(found, _kernel(found), n_features)
+        except ModelFileError:
+            raise
+        except (ValueError, ArithmeticError, MemoryError) as error:
+            raise ModelFileError(f"its parts do not fit together ({str(error)[:200]}); take another copy") from error
 
 
 @dataclass
@@ -324,7 +332,10 @@ def _kernel(found):
 
 def _machine(found: _File, kernel, n_features):
     cls = _TYPES[found.kind]
-    rows, columns = _rows(found, n_features), np.frombuffer(found.coefficients).reshape(found.n, -1)
+    rows, columns = (
+        _rows(found, n_features),
+        np.array(found.coefficients).reshape(found.n, int(found.head["nr_class"][0]) - 1),
+    )
     b = -np.array(found.numbers("rho", len(found.head["rho"])))
     state = _classes(found, columns, b) if found.kind in _CLASSIFIERS else _one(columns, b)
     order = state.pop("order")
