@@ -70,6 +70,10 @@ class Graph:
     def where(self, condition, a, b) -> str:
         return self.add("Where", condition, a, b)
 
+    def cos(self, x) -> str:
+        """Cosine; in float64 as a sine, since older releases of onnxruntime have no other."""
+        return self.add("Cos", x) if self.dtype == np.float32 else self.add("Sin", self.add("Add", x, np.pi / 2))
+
     def columns(self, x, chosen) -> str:
         return self.add("Gather", x, self.indices(chosen), axis=1)
 
@@ -87,8 +91,10 @@ class Graph:
         return Graph(self.dtype, self)
 
     def body(self, name, outputs):
-        """This graph as the body of a loop; constants belong to the whole."""
-        ends = [self.onnx.helper.make_empty_tensor_value_info(o) for o in outputs]
+        """This graph as the body of a loop over matrices; constants belong to the whole."""
+        kind = self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
+        # Older releases of onnxruntime want the number of dimensions.
+        ends = [self.onnx.helper.make_tensor_value_info(o, kind, [None, None]) for o in outputs]
         return self.onnx.helper.make_graph(self.nodes, name, self.inputs, ends)
 
     def argument(self, word, shape=None, dtype=None) -> str:

@@ -39,7 +39,7 @@ __all__ = ["KernelNodes", "refuse_unwritable"]
 _VIEWS = (Input, Part, Numbers, Plain, NonNegativeRows, Categories, Divided, Linear, Circle)
 _NODES = {
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "tanh": "Tanh",
-    "sin": "Sin", "cos": "Cos", "pow": "Pow", "min": "Min", "max": "Max",
+    "sin": "Sin", "pow": "Pow", "min": "Min", "max": "Max",
 }  # fmt: skip
 
 
@@ -125,6 +125,8 @@ class KernelNodes:
         add = self.graph.add
         if op in _NODES:
             return add(_NODES[op], *args)
+        if op == "cos":
+            return self.graph.cos(*args)
         if op == "where":
             return self.graph.where(add("GreaterOrEqual", args[0], 0.0), *args[1:])
         if op == "rsqrt0":
@@ -213,7 +215,7 @@ class KernelNodes:
             return self._products(x, link.matrix.value.T)
         if isinstance(link, Circle):
             angle = add("Mul", add("Mod", x, link.period, fmod=1), 2 * math.pi / link.period)
-            return add("Concat", add("Cos", angle), add("Sin", angle), axis=1)
+            return add("Concat", self.graph.cos(angle), add("Sin", angle), axis=1)
         return x
 
 
@@ -234,7 +236,7 @@ def _acos(graph, x):
     t = add("Sqrt", add("Mul", add("Sub", 1.0, add("Abs", x)), 0.5))
     y = add("Cast", add("Asin", add("Cast", t, to=kinds.FLOAT)), to=kinds.DOUBLE)
     for _ in range(2):
-        y = add("Sub", y, add("Div", add("Sub", add("Sin", y), t), add("Cos", y)))
+        y = add("Sub", y, add("Div", add("Sub", add("Sin", y), t), graph.cos(y)))
     y = add("Mul", y, 2.0)
     return graph.where(add("Less", x, 0.0), add("Sub", math.pi, y), y)
 
@@ -273,10 +275,10 @@ def _over_columns(graph: Graph, pairs: _Pairs, x, c) -> str:
     """
     starts = [graph.filled(s, x, 1 if c is None else len(c)) for s in pairs.starts()]
     body = graph.inside()
-    states = [body.argument("state") for _ in starts]
-    a = body.add("Unsqueeze", body.argument("x"), body.indices([1]))
-    b = a if c is None else body.add("Unsqueeze", body.argument("c"), body.indices([0]))
-    w = None if pairs.weights is None else body.argument("w")
+    states = [body.argument("state", [None, None]) for _ in starts]
+    a = body.add("Unsqueeze", body.argument("x", [None]), body.indices([1]))
+    b = a if c is None else body.add("Unsqueeze", body.argument("c", [None]), body.indices([0]))
+    w = None if pairs.weights is None else body.argument("w", [])
     f = _FUNCTIONS[pairs.function](body, a, b, pairs.parameter)
     columns_of = [graph.add("Transpose", x)]
     columns_of += [] if c is None else [graph.constant(c.T)]
@@ -327,7 +329,7 @@ def _window(graph, a, b, code):
     u = add("Abs", add("Sub", a, b))
     if code == 0:
         angle = add("Mul", add("Min", u, 1.0), math.pi / 2)
-        return graph.where(add("Less", u, 1.0), add("Cos", angle), 0.0)
+        return graph.where(add("Less", u, 1.0), graph.cos(angle), 0.0)
     p, q = divmod(code, 10)
     inside = add("LessOrEqual", u, 1.0)
     if p == 0 or q == 0:
