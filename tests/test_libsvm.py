@@ -140,6 +140,8 @@ def test_labels_in_any_order(path):
     np.testing.assert_array_equal(ours.predict(X) == 1, theirs.predict(X) == theirs.classes_[0])
     assert roc_auc_score(truth, ours.decision_function(X)) > 0.7  # not turned round
     assert ours.n_support_.tolist() == theirs.n_support_[::-1].tolist()
+    first, second = np.split(theirs.support_vectors_, [theirs.n_support_[0]])
+    np.testing.assert_array_equal(ours.support_vectors_, np.concatenate([second, first]))  # by class, as everywhere
 
 
 def test_equal_votes_go_to_the_first_label_of_the_file(path):
@@ -292,6 +294,7 @@ BAD = {
     "label a word": (GOOD.replace("label 1 -1", "label a b"), "expected a whole number"),
     "index 2^31": (GOOD.replace("3:-2", f"{2**31}:-2"), "whole number up to"),
     "index 2^63": (GOOD.replace("3:-2", f"{2**63}:-2"), "whole number up to"),
+    "index of 5000 digits": (GOOD.replace("3:-2", "9" * 5000 + ":-2"), "whole number up to"),
     "index negative": (GOOD.replace("3:-2", "-3:-2"), "columns from 1 on"),
     "index 0": (GOOD.replace("1:0.5", "0:0.5"), "columns from 1 on"),
     "index falls": (GOOD.replace("3:-2", "1:-2"), "increasing"),

@@ -177,7 +177,7 @@ def from_libsvm(path: str | os.PathLike, *, n_features: int | None = None, memor
             return _machine(found, _kernel(found), n_features)
         except ModelFileError:
             raise
-        except (ValueError, ArithmeticError, MemoryError) as error:
+        except (ValueError, LookupError, ArithmeticError, MemoryError) as error:
             raise ModelFileError(f"its parts do not fit together ({str(error)[:200]}); take another copy") from error
 
 
