@@ -5,6 +5,7 @@ import math
 import pickle
 import warnings
 from contextlib import suppress
+from functools import cache
 
 import numpy as np
 import pytest
@@ -195,6 +196,94 @@ def test_places_beyond_their_range_are_refused(path):
     forged(path, texts, lambda parts: parts["X_fit_"]["items"].update(ends=parts["X_fit_"]["items"]["ends"] + 1))
     with pytest.raises(ModelFileError, match="do not fit its length"):
         load(path)
+
+
+def array(values):
+    return {"is": "array", "value": np.asarray(values)}
+
+
+@cache
+def machines():
+    X, y = regression(30)
+    return {
+        "ridge": KernelRidge(kernel=RBF()).fit(X, y),
+        "machine": mercer.SVC(kernel=RBF()).fit(X, y > 0),
+        "given": mercer.SVC(kernel="precomputed").fit(RBF()(X), y > 0),
+        "given ridge": KernelRidge(kernel="precomputed").fit(RBF()(X), y),
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "said"),
+    [
+        ("ridge", {"dual_coef_": array(np.full(30, np.nan))}, "NaN or infinite"),
+        ("ridge", {"dual_coef_": array([np.inf] + [0.0] * 29)}, "NaN or infinite"),
+        ("given ridge", {"dual_coef_": array(np.full(30, np.nan))}, "NaN or infinite"),
+        ("ridge", {"X_fit_": array(np.full((30, 3), np.nan))}, "do not fit together"),
+        ("ridge", {"n_features_in_": 7}, "expecting 7 features"),
+        ("ridge", {"n_features_in_": -3}, "n_features_in_ is -3"),
+        ("ridge", {"n_features_in_": "3"}, "n_features_in_ is '3'"),
+        ("given ridge", {"n_features_in_": 10**15, "X_fit_": array(np.zeros((2, 2)))}, "30 coefficients for 2 rows"),
+        ("ridge", {"hidden": 3}, "hidden"),
+        ("ridge", {"": 3}, "no attributes"),
+        ("ridge", {"__reduce__": 3}, "__reduce__"),
+        ("ridge", {"__slots__": 3}, "__slots__"),
+        ("machine", {"intercept_": array([np.nan])}, "NaN or infinite"),
+        ("machine", {"intercept_": array(np.zeros(7))}, "7 intercepts"),
+        ("machine", {"classes_": array([1])}, "fewer than two classes"),
+        ("machine", {"classes_": array(np.arange(5))}, "do not fit together"),
+        ("machine", {"support_": array([10**9] * 24)}, "support_ must have"),
+        ("machine", {"support_": array([-1] * 24)}, "support_ must have"),
+        ("machine", {"support_": array([0])}, "support_ must have"),
+        ("machine", {"support_": array([0.5] * 24)}, "support_ must have"),
+        ("given", {"kept_": array([10**9] * 5)}, "not among its 30"),
+        ("given", {"kept_": array([-1] * 5)}, "not among its 30"),
+        ("given", {"kept_": array([[1, 2]])}, "not among its 30"),
+        ("given", {"kept_": array([30])}, "not among its 30"),
+        ("given", {"kept_": array([0.0])}, "not among its 30"),
+        ("given", {"support_": array([30] * 24)}, "support_ must have"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(path, model, change, said):
+    assert len(machines()["machine"].support_) == 24
+    forged(path, machines()[model], lambda parts: parts.update(change))
+    with pytest.raises(ModelFileError, match=said):
+        load(path)
+
+
+@pytest.mark.parametrize("name", ["ridge", "machine", "given", "given ridge"])
+def test_models_cut_short_are_refused(path, name):
+    save(machines()[name], path)
+    data = path.read_bytes()
+    for share in range(100):
+        path.write_bytes(data[: len(data) * share // 100])
+        with pytest.raises(ModelFileError):
+            load(path)
+
+
+def flipped(path, n, seed):
+    """Of n models with one bit changed, how many are read; those answer as before, the others raise one kind of error."""
+    save(machines()["machine"], path)
+    data, rng, read_all_the_same = path.read_bytes(), np.random.default_rng(seed), 0
+    for place, bit in zip(rng.integers(0, len(data), n), rng.integers(0, 8, n), strict=True):
+        bad = bytearray(data)
+        bad[place] ^= 1 << bit
+        path.write_bytes(bad)
+        with suppress(ModelFileError):
+            again = load(path)
+            again.decision_function(regression(30)[0])
+            read_all_the_same += 1
+    return read_all_the_same
+
+
+def test_flipped_bits_in_models(path):
+    assert flipped(path, 150, seed=0) < 60  # dates, attributes and what zip says twice
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_many_flipped_bits_in_models(path):
+    assert flipped(path, 10_000, seed=1) < 4000
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ from mercer.estimators import (
     top_features,
     tune,
 )
+from mercer.export import export_onnx, from_libsvm, to_libsvm
 from mercer.gram import Diagonal, Gram, gram
 from mercer.persist import info, load, save
 from mercer.solvers.bandwidths import bandwidth_scores
@@ -121,7 +122,9 @@ __all__ = [
     "compress",
     "datasets",
     "decompose",
+    "export_onnx",
     "fourier_check",
+    "from_libsvm",
     "gram",
     "hsic_test",
     "info",
@@ -137,6 +140,7 @@ __all__ = [
     "separable",
     "show_versions",
     "silhouette",
+    "to_libsvm",
     "top_features",
     "tune",
 ]

@@ -32,6 +32,7 @@ __all__ = [
     "cos",
     "evaluate",
     "exp",
+    "folded",
     "gradient",
     "leaf",
     "leaves",
@@ -377,11 +378,12 @@ _LARGEST_PRODUCT = 64  # integer powers up to this one become products
 def compile_program(outputs, parameters: Mapping[str, float]) -> Program:
     """Lower expressions to one program for given parameter values; parameter arithmetic is folded in float64."""
     memo: dict[Expr, Expr] = {}
-    return _Lowering([_fold(e, parameters, memo) for e in outputs]).program()
+    return _Lowering([folded(e, parameters, memo) for e in outputs]).program()
 
 
-def _fold(e, parameters, memo):
-    """Replace parameters by their values, fold constant arithmetic, write powers out."""
+def folded(e: Expr, parameters: Mapping[str, float], memo: dict[Expr, Expr] | None = None) -> Expr:
+    """The expression with values in place of parameters, constant arithmetic done, and powers written out."""
+    memo = {} if memo is None else memo
     for node in topological([e]):
         if node.op == "param":
             memo[node] = const(parameters[node.payload])

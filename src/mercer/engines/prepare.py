@@ -26,7 +26,7 @@ from mercer.threads import each_part
 
 _PART = 1024  # rows that a thread passes over at a time
 
-__all__ = ["Prepared", "diagonal", "diagonal_leaf", "external_tile", "prepare"]
+__all__ = ["Prepared", "all_leaves", "diagonal", "diagonal_leaf", "external_tile", "prepare"]
 
 
 class _Picked(Mapping):
@@ -123,7 +123,7 @@ class _Preparation:
         self.origin: dict[View, np.ndarray] = {}
 
     def side(self):
-        leaves = _all_leaves(self.lowered.expression)
+        leaves = all_leaves(self.lowered.expression)
         self.by_difference = _views_by_difference(leaves)
         for payload in leaves:
             if getattr(payload, "view", None) is not None:
@@ -228,14 +228,14 @@ def _stored_like(rows, like):
     return sp.csr_array(rows) if sp.issparse(like.rows) else rows.toarray()
 
 
-def _all_leaves(expression):
+def all_leaves(expression):
     """Payloads of all leaves, those inside vectors included, each once; inner ones first."""
     found: dict[Any, None] = {}
     for e in expr.leaves(expression):
         payload = e.payload
         if isinstance(payload, Vector):
             if isinstance(payload.of, DiagonalOf):
-                found.update(dict.fromkeys(_all_leaves(payload.of.expression)))
+                found.update(dict.fromkeys(all_leaves(payload.of.expression)))
             else:
                 found[payload.of] = None
         found[payload] = None
@@ -269,7 +269,7 @@ def _less(rows, centre, dtype):
 
 
 def _statistic_views(lowered):
-    return {p.view for p in _all_leaves(lowered.expression) if isinstance(p, (Inner, ColumnStatistic))}
+    return {p.view for p in all_leaves(lowered.expression) if isinstance(p, (Inner, ColumnStatistic))}
 
 
 def _squared_norms(rows):

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.gram import GivenGram
 
-__all__ = ["Pair", "PairGrams", "pairs_of", "sklearn_layout"]
+__all__ = ["Pair", "PairGrams", "pair_columns", "pairs_of", "sklearn_layout"]
 
 _SMALL = 2048  # rows of a pair that are one block of the solver
 
@@ -91,4 +91,14 @@ def sklearn_layout(columns, codes, pairs, n_classes, multi_class) -> np.ndarray:
         mine, other = codes == pair.first, codes == pair.second
         out[pair.second - 1, mine] = columns[mine, p]
         out[pair.first, other] = columns[other, p]
+    return out
+
+
+def pair_columns(layout, codes, pairs) -> np.ndarray:
+    """Coefficients (n_support, pairs) from (classes - 1, n_support): the inverse of `sklearn_layout` for machines of pairs."""
+    out = np.zeros((len(codes), len(pairs)), layout.dtype)
+    for p, pair in enumerate(pairs):
+        mine, other = codes == pair.first, codes == pair.second
+        out[mine, p] = layout[pair.second - 1, mine]
+        out[other, p] = layout[pair.first, other]
     return out

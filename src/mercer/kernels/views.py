@@ -209,7 +209,8 @@ class Divided(View):
     def parameters(self):
         return (self.name,)
 
-    def _kept(self, rows):
+    def kept(self, rows):
+        """Columns that take part, and their scales."""
         scale = self.lengthscale.value
         if scale.ndim and len(scale) != rows.shape[1]:
             raise ValueError(f"{self.name} has {len(scale)} entries, but the rows have {rows.shape[1]} columns")
@@ -218,7 +219,7 @@ class Divided(View):
         return kept, scale[kept]
 
     def forward(self, rows):
-        kept, scale = self._kept(rows)
+        kept, scale = self.kept(rows)
         inverse = (1.0 / scale).astype(rows.dtype)
         chosen = rows if len(kept) == rows.shape[1] else rows[:, kept]
         if sp.issparse(chosen):
@@ -226,7 +227,7 @@ class Divided(View):
         return chosen * inverse
 
     def pullback(self, rows, out, G):
-        kept, scale = self._kept(rows)
+        kept, scale = self.kept(rows)
         product = out.multiply(G).sum(axis=0) if sp.issparse(out) else np.einsum("ij,ij->j", out, G, dtype=np.float64)
         by_scale = np.zeros(rows.shape[1])
         by_scale[kept] = -np.asarray(product) / scale

@@ -29,7 +29,7 @@ from mercer.persist.atomic import replacing
 from mercer.persist.trees import INT_BITS, check_tree
 from mercer.validate import memory_bytes
 
-__all__ = ["FORMAT_VERSION", "Container", "read", "write"]
+__all__ = ["FORMAT_VERSION", "Container", "naming", "opened", "read", "write"]
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -111,7 +111,7 @@ def write(path: str | os.PathLike, kind: str, content: dict, arrays: Mapping[str
     {'step': 3}
     """
     path, arrays = Path(path), dict(arrays)
-    with _naming(path):
+    with naming(path):
         _check_kind(kind)
         _check_content(content)
         stored = _stored_all(arrays)
@@ -216,7 +216,7 @@ def read(path: str | os.PathLike, kind: str | None = None, *, memory: int | str 
     Container with `kind`, `content`, `arrays` (writable, C order, native bytes) and `format_version`.
     """
     path, limit = Path(path), memory_bytes(memory)
-    with _naming(path), _opened(path) as file:
+    with naming(path), opened(path) as file:
         size = _checked_size(file)
         try:
             with zipfile.ZipFile(file) as archive:
@@ -230,7 +230,8 @@ def read(path: str | os.PathLike, kind: str | None = None, *, memory: int | str 
 
 
 @contextmanager
-def _naming(path):
+def naming(path):
+    """Errors of the file begin with its name."""
     try:
         yield
     except ModelFileError as error:
@@ -251,7 +252,8 @@ class _Bounded(io.BufferedReader):
         return super().read(size)
 
 
-def _opened(path):
+def opened(path):
+    """An ordinary file, open for reading."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise ModelFileError("expected an ordinary file, this is a folder, pipe or device; give the name of a file")
     # Not blocking, in case a pipe has taken its place since.

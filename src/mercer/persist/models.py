@@ -1,6 +1,7 @@
 """Models in files: `save` and `load`. Loading runs no code from the file and checks all it reads."""
 
 import os
+import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -113,6 +114,8 @@ def _check(model):
         raise ModelFileError(f"expected a model, the file holds a {type(model).__name__}")
     if isinstance(model, Kernel) or not hasattr(model, "solver_used_"):
         return
+    _check_places(model)
+    _check_expansion(model)
     rows, coefficients = getattr(model, "X_fit_", None), getattr(model, "dual_coef_", None)
     if rows is None:
         return
@@ -122,6 +125,39 @@ def _check(model):
     known = getattr(model, "_known_rows", rows)
     if getattr(known, "ndim", 1) == 2 and validate.n_rows(known) and not getattr(model, "_precomputed", False):
         _answer(model, known[:1])
+
+
+def _check_places(model):
+    """Numbers of columns and rows are among those that there were."""
+    d = getattr(model, "n_features_in_", 1)
+    if type(d) is not int or d < 1:
+        raise ModelFileError(f"n_features_in_ is {reprlib.repr(d)}; expected a positive whole number")
+    given = getattr(model, "_precomputed", False)
+    if given and getattr(model, "kept_", None) is not None and not _within(model.kept_, d):
+        raise ModelFileError(f"the model reads columns of a Gram matrix that are not among its {d}")
+    if hasattr(model, "support_") and hasattr(model, "shape_fit_"):
+        n = d if given else model.shape_fit_[0]
+        if not _within(model.support_, n) or len(model.support_) != len(model.expansion_.coefficients):
+            raise ModelFileError(f"support_ must have the number, below {n}, of each support vector")
+
+
+def _within(index, n):
+    index = np.asarray(index)
+    return index.ndim == 1 and index.dtype.kind in "iu" and (not len(index) or 0 <= index.min() <= index.max() < n)
+
+
+def _check_expansion(model):
+    """Coefficients and intercepts are finite and fit one another."""
+    expansion = getattr(model, "expansion_", None)
+    if expansion is None:
+        return
+    coefficients, b = np.asarray(expansion.coefficients), np.asarray(expansion.intercept)
+    if coefficients.ndim != 2 or b.size not in (1, coefficients.shape[1]):
+        raise ModelFileError(f"coefficients of the shape {coefficients.shape} do not go with {b.size} intercepts")
+    if not np.isfinite(coefficients).all() or not np.isfinite(b).all():
+        raise ModelFileError("coefficients or intercepts are NaN or infinite")
+    if len(getattr(model, "classes_", (0, 1))) < 2:
+        raise ModelFileError("a classifier has fewer than two classes")
 
 
 def _answer(model, row):

@@ -5,6 +5,7 @@ estimators, models and records, and functions that the user hands over.
 """
 
 import math
+import re
 import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -35,6 +36,7 @@ _SPARSE = {
     "csc_array": sp.csc_array,
     "csc_matrix": sp.csc_matrix,
 }
+_FITTED = re.compile(r"[A-Za-z]\w*_|_[A-Za-z]\w*")  # names that a fit gives
 _GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 _GROUPS: dict[str, Callable] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
@@ -269,7 +271,7 @@ def restored(cls, state):
     """An estimator with this state; names that are none of an estimator's are refused."""
     parameters = cls._get_param_names()
     missing = [name for name in parameters if name not in state]
-    strange = [name for name in state if name not in parameters and hasattr(cls, name)]
+    strange = [name for name in state if name not in parameters and (hasattr(cls, name) or not _FITTED.fullmatch(name))]
     if missing or strange:
         raise ModelFileError(
             f"{cls.__name__}: the file lacks {missing} and has {reprlib.repr(strange)}, which are no attributes of it"
