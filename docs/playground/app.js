@@ -1,0 +1,369 @@
+/* The page: one state, what changes it, and what is drawn from it. */
+"use strict";
+
+(function (Mercer) {
+  const { kernels, machines, view } = Mercer;
+  const { SCHEMA, WORLD, POINTS, CLASSES, checked, fromHash, toHash } = Mercer.state;
+  const { PRESETS, fresh, preset, rounded } = Mercer.data;
+  const { control, kernelForm, make, options } = Mercer.controls;
+  const $ = (id) => document.getElementById(id);
+  const PATIENCE = 40, SLICE = 12, UNDOS = 100, CLASS_NAMES = ["disc", "square", "triangle"]; // times in milliseconds
+
+  const CONTROLS = {
+    C: { label: "C", slider: [0.01, 1000, "log"] },
+    alpha: { label: "alpha (noise)", slider: [0.0001, 10, "log"] },
+    mean: { label: "mean", among: ["zero", "constant"] },
+    component: { label: "component", among: [1, 2, 3, 4] },
+    variant: { label: "variant", among: ["averaged", "plain"] },
+    passes: { label: "passes", slider: [1, 50, "whole"] },
+    window: { label: "window", among: machines.WINDOWS },
+    bandwidth: { label: "bandwidth", slider: [0.05, 3, "log"] },
+    spread: { label: "target width", slider: [0.02, 2, "log"] },
+  };
+
+  let state = fresh(), chosenClass = 0, selected = -1, removing = false, dragging = -1;
+  let machine = null, found = null, pending = false, run = 0, settings = {}, settingsOf = null, written = "", saving = 0;
+  const past = [];
+  const plane = () => machines.TABS[state.tab].on === "plane";
+  const points = () => (plane() ? state.plane : state.line);
+  const form = kernelForm($("sliders"), (tree) => change("kernel", () => useKernel(tree ? kernels.write(tree) : "RBF()")));
+
+  // ---------------------------------------------------------------------------------------------- changes
+  /* Make a change that can be taken back; changes of one kind that follow at once are taken back together. */
+  function change(kind, make) {
+    const now = performance.now(), last = past.at(-1);
+    if (!last || last.kind !== kind || now - last.time > 1000) past.push({ kind, time: now, state: JSON.stringify(state) });
+    else last.time = now;
+    if (past.length > UNDOS) past.shift();
+    make();
+    $("notice").hidden = true;
+    schedule();
+  }
+
+  function undo() {
+    const last = past.pop();
+    if (!last) return;
+    state = checked(JSON.parse(last.state));
+    selected = -1;
+    schedule();
+  }
+
+  /* Read a kernel; a text that is none leaves the state as it is, and the complaint points at the place. */
+  function useKernel(text) {
+    try {
+      kernels.parse(text);
+      state.kernel = text;
+      complain(null);
+    } catch (error) {
+      if (!(error instanceof kernels.KernelError)) throw error;
+      complain(`${error.message}\n${text}\n${" ".repeat(error.at)}^`);
+    }
+  }
+
+  function complain(text) {
+    $("complaint").hidden = text === null;
+    $("complaint").textContent = text ?? "";
+    $("kernel").setAttribute("aria-invalid", String(text !== null));
+  }
+
+  function addPoint([x, y]) {
+    if (points().length >= POINTS) return tell(`There are ${POINTS} points already, as many as the playground takes.`);
+    change("add", () => points().push([rounded(x), rounded(y), ...(plane() ? [chosenClass] : [])]));
+    selected = points().length - 1;
+  }
+
+  function removePoint(i) {
+    if (i < 0 || i >= points().length) return;
+    change("remove", () => points().splice(i, 1));
+    selected = Math.min(selected, points().length - 1);
+  }
+
+  function movePoint(i, x, y) {
+    const inside = (v) => rounded(Math.min(Math.max(v, -WORLD), WORLD));
+    change(`move ${i}`, () => points()[i].splice(0, 2, inside(x), inside(y)));
+  }
+
+  function tell(text) {
+    $("notice").textContent = text;
+    $("notice").hidden = false;
+  }
+
+  function load(hash) {
+    try {
+      const given = fromHash(hash);
+      if (given) { state = given; selected = -1; complain(null); }
+    } catch (error) {
+      tell(`The link was not used: ${error.message}.`);
+    }
+    schedule();
+  }
+
+  // ---------------------------------------------------------------------------------------------- drawing
+  function schedule() {
+    if (pending) return;
+    pending = true;
+    requestAnimationFrame(() => { pending = false; refresh(); });
+  }
+
+  function refresh() {
+    run++;
+    showControls();
+    found = null;
+    machine = fitted();
+    if (plane() && machine) startField(run);
+    else draw();
+    requestAnimationFrame(showMatrices);
+    clearTimeout(saving);
+    saving = setTimeout(save, 250);
+  }
+
+  function fitted() {
+    try {
+      const made = machines.fit(state);
+      say(made.words.join(" "), false);
+      return made;
+    } catch (error) {
+      say(error.message, true);
+      return null;
+    }
+  }
+
+  function say(text, warned) {
+    if ($("summary").textContent !== text) $("summary").textContent = text;
+    $("summary").classList.toggle("warned", warned);
+  }
+
+  /* The map at once where that is quick, else a coarse one first and the rest in slices. */
+  function startField(mine) {
+    const fine = view.field(machine, WORLD);
+    if (fine.step(performance.now() + PATIENCE)) { found = fine; return draw(); }
+    found = view.field(machine, WORLD, view.CELLS / 4);
+    found.step(Infinity);
+    draw();
+    const more = () => {
+      if (mine !== run) return;
+      if (!fine.step(performance.now() + SLICE)) return requestAnimationFrame(more);
+      found = fine;
+      draw();
+    };
+    requestAnimationFrame(more);
+  }
+
+  function draw() {
+    const scene = { machine, found, tab: state.tab, world: WORLD, points: points(), selected };
+    if (plane()) view.map($("map"), scene);
+    else view.curve($("map"), scene);
+    $("map").dataset.drawn = run;
+  }
+
+  /* Rows by class, or from left to right. */
+  function ordered({ X, y }) {
+    return [...X.keys()].sort((i, j) => (plane() ? y[i] - y[j] || i - j : X[i][0] - X[j][0]));
+  }
+
+  function showMatrices() {
+    const rows = machines.rowsOf(state), n = rows.X.length;
+    try {
+      const K = kernels.gram(machines.treeOf(state), rows.X), [least, most] = view.gram($("gram"), K, n, ordered(rows));
+      $("gram-text").textContent = n ? `${n} × ${n}, ${plane() ? "by class" : "from left to right"}; values from ${machines.short(least)} to ${machines.short(most)}` : "";
+      const values = Mercer.linalg.eigen(K, n, false).values, { psd, text } = machines.verdict(values);
+      view.spectrum($("spectrum"), values);
+      $("verdict").textContent = psd || !["svm", "ridge", "pca"].includes(state.tab) ? text : `${text} The answer of such a machine need not be the only one.`;
+      $("verdict").classList.toggle("warned", !psd);
+    } catch (error) {
+      view.gram($("gram"), [], 0, []);
+      view.spectrum($("spectrum"), []);
+      $("gram-text").textContent = "";
+      $("verdict").textContent = error.message;
+    }
+    $("script").textContent = Mercer.api.python(state);
+    $("spectrum").dataset.drawn = run;
+  }
+
+  function save() {
+    written = toHash(state);
+    try {
+      history.replaceState(null, "", written);
+    } catch {
+      location.replace(written);
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------------- controls
+  function showControls() {
+    for (const tab of $("tabs").children) {
+      const on = tab.dataset.tab === state.tab;
+      tab.setAttribute("aria-selected", String(on));
+      tab.tabIndex = on ? 0 : -1;
+      if (on) $("panel").setAttribute("aria-labelledby", tab.id);
+    }
+    if (settingsOf !== state.tab) rebuildSettings();
+    for (const [name, shown] of Object.entries(settings)) shown.show(state[name]);
+    $("kernel-part").hidden = state.tab === "density";
+    if (document.activeElement !== $("kernel") && $("complaint").hidden) $("kernel").value = state.kernel;
+    form.show(kernels.parse(state.kernel));
+    $("undo").disabled = !past.length;
+    $("remove").setAttribute("aria-pressed", String(removing));
+    $("classes").hidden = !plane();
+  }
+
+  function rebuildSettings() {
+    settingsOf = state.tab;
+    settings = {};
+    for (const name of machines.TABS[state.tab].settings) {
+      settings[name] = control(CONTROLS[name].label, CONTROLS[name], (value) => set(name, value));
+    }
+    $("settings").replaceChildren(...Object.values(settings).map((shown) => shown.node));
+    const list = Object.entries(PRESETS[machines.TABS[state.tab].on]).map(([key, [text]]) => [key, text]);
+    options($("preset"), [["", "choose…"], ...list]);
+  }
+
+  function set(name, value) {
+    if (!SCHEMA[name].check(value)) tell(`${name} must be ${SCHEMA[name].says}.`);
+    else change(name, () => { state[name] = value; });
+    schedule();
+  }
+
+  function makeTabs() {
+    for (const [key, { name }] of Object.entries(machines.TABS)) {
+      const tab = make("button", { type: "button", id: `tab-${key}`, textContent: name, aria: { role: "tab", controls: "panel" } });
+      tab.dataset.tab = key;
+      tab.addEventListener("click", () => change("tab", () => { state.tab = key; selected = -1; }));
+      $("tabs").append(tab);
+    }
+    $("tabs").addEventListener("keydown", (event) => {
+      const tabs = [...$("tabs").children], by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!by) return;
+      const next = tabs[(tabs.indexOf(document.activeElement) + by + tabs.length) % tabs.length];
+      next.focus();
+      next.click();
+      event.preventDefault();
+    });
+  }
+
+  function makeClasses() {
+    for (let c = 0; c < CLASSES; c++) {
+      const radio = make("input", { type: "radio", name: "class", value: c, checked: c === chosenClass, aria: { label: `class ${c}, ${CLASS_NAMES[c]}` } });
+      radio.addEventListener("change", () => { chosenClass = c; });
+      $("classes").append(make("label", {}, radio, make("span", { className: `swatch swatch-${c}` }), String(c)));
+    }
+  }
+
+  function combine(type) {
+    const tree = kernels.parse(state.kernel), other = kernels.leaf($("leaf").value);
+    const parts = tree.type === type ? [...tree.parts, other] : [tree, other];
+    change("build", () => useKernel(kernels.write({ type, parts })));
+  }
+
+  // ---------------------------------------------------------------------------------------------- the mouse
+  function place(event) {
+    const box = $("map").getBoundingClientRect();
+    return { at: view.scales(box.width, box.height, WORLD).back(event.clientX - box.left, event.clientY - box.top), unit: (2 * WORLD) / box.width };
+  }
+
+  /* The point nearest to a place, if it is within reach of a finger or a mouse. */
+  function nearest([x, y], reach) {
+    let best = -1, closest = reach;
+    points().forEach((p, i) => {
+      const distance = Math.hypot(p[0] - x, p[1] - y);
+      if (distance <= closest) { best = i; closest = distance; }
+    });
+    return best;
+  }
+
+  function pressed(event) {
+    if (event.button) return;
+    const { at, unit } = place(event), near = nearest(at, unit * (event.pointerType === "touch" ? 18 : 10));
+    $("map").focus({ preventScroll: true });
+    if (event.shiftKey || removing) return removePoint(near);
+    if (near < 0) return addPoint(at);
+    selected = dragging = near;
+    $("map").setPointerCapture(event.pointerId);
+    draw();
+  }
+
+  function moved(event) {
+    const { at } = place(event);
+    if (dragging >= 0) return movePoint(dragging, ...at);
+    readout(at);
+  }
+
+  function readout(at) {
+    if (!machine) return void ($("readout").textContent = "");
+    const { value, std, label, scores } = machine.answer(plane() ? at : [at[0]]), short = machines.short;
+    const where = (plane() ? at : [at[0]]).map((v) => v.toFixed(2)).join(", ");
+    const said = value !== undefined ? short(value) : scores.map(short).join(", ");
+    $("readout").textContent = `at (${where}): ${said}${std === undefined ? "" : ` ± ${short(2 * std)}`}${label === undefined ? "" : `, class ${label}`}`;
+  }
+
+  // ---------------------------------------------------------------------------------------------- keys
+  function pressedKey(event) {
+    const step = event.shiftKey ? 0.25 : 0.05, n = points().length;
+    const by = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] }[event.key];
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (by && selected >= 0) { const p = points()[selected]; movePoint(selected, p[0] + by[0], p[1] + by[1]); tellPoint(); }
+    else if (/^[np]$/i.test(event.key) && n) { selected = (selected + (/n/i.test(event.key) ? 1 : n - 1) + (selected < 0 && !/n/i.test(event.key) ? 1 : 0)) % n; draw(); tellPoint(); }
+    else if (/^a$/i.test(event.key)) { addPoint([0, 0]); tellPoint(); }
+    else if (event.key === "Delete" || event.key === "Backspace") { removePoint(selected); draw(); }
+    else if (/^[1-3]$/.test(event.key) && plane() && selected >= 0) change("class", () => { points()[selected][2] = Number(event.key) - 1; });
+    else return;
+    event.preventDefault();
+  }
+
+  function tellPoint() {
+    const p = points()[selected];
+    if (p) $("readout").textContent = `point ${selected + 1} of ${points().length} at (${p[0]}, ${p[1]})${plane() ? `, class ${p[2]}` : ""}`;
+  }
+
+  // ---------------------------------------------------------------------------------------------- copies
+  async function copy(text, what) {
+    try {
+      await navigator.clipboard.writeText(text);
+      $("copied").textContent = `${what} copied.`;
+    } catch {
+      $("copied").textContent = what === "Link" ? "Copy it from the address bar." : "Select the script below and copy it.";
+      if (what !== "Link") $("script").parentElement.open = true;
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------------- begin
+  function listen() {
+    const clicks = {
+      undo, remove: () => { removing = !removing; schedule(); },
+      clear: () => change("clear", () => { points().length = 0; selected = -1; }),
+      add: () => combine("sum"), multiply: () => combine("product"),
+      normalise: () => change("build", () => useKernel(`(${state.kernel}).normalise()`)),
+      reset: () => change("reset", () => { state = fresh(); selected = -1; complain(null); }),
+      "copy-python": () => copy(Mercer.api.python(state), "Script"),
+      "copy-link": () => { save(); copy(location.href, "Link"); },
+    };
+    for (const [id, act] of Object.entries(clicks)) $(id).addEventListener("click", act);
+    $("kernel").addEventListener("input", () => change("kernel", () => useKernel($("kernel").value)));
+    $("kernel").addEventListener("blur", schedule);
+    $("preset").addEventListener("change", () => {
+      const name = $("preset").value, kind = machines.TABS[state.tab].on;
+      if (name) change("preset", () => { state[kind] = preset(kind, name); selected = -1; });
+      $("preset").value = "";
+    });
+    const map = $("map"), events = { pointerdown: pressed, pointermove: moved, pointerup: release, pointercancel: release, keydown: pressedKey };
+    for (const [name, act] of Object.entries(events)) map.addEventListener(name, act);
+    map.addEventListener("pointerleave", () => { $("readout").textContent = "\u00a0"; });
+    document.addEventListener("keydown", (event) => {
+      if ((event.ctrlKey || event.metaKey) && event.key === "z" && !/INPUT/.test(event.target.tagName)) { undo(); event.preventDefault(); }
+    });
+    window.addEventListener("hashchange", () => { if (location.hash !== written) load(location.hash); });
+    window.addEventListener("resize", schedule);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", schedule);
+  }
+
+  function release() {
+    dragging = -1;
+  }
+
+  makeTabs();
+  makeClasses();
+  options($("leaf"), kernels.names.map((name) => [name, name]));
+  listen();
+  load(location.hash);
+  Mercer.api.state = () => structuredClone(state);
+})((globalThis.Mercer = globalThis.Mercer || {}));
