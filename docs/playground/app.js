@@ -7,7 +7,7 @@
   const { PRESETS, fresh, preset, rounded } = Mercer.data;
   const { control, kernelForm, make, options } = Mercer.controls;
   const $ = (id) => document.getElementById(id);
-  const PATIENCE = 40, SLICE = 12, UNDOS = 100, CLASS_NAMES = ["disc", "square", "triangle"]; // times in milliseconds
+  const PATIENCE = 70, SLICE = 12, UNDOS = 100, CLASS_NAMES = ["disc", "square", "triangle"]; // times in milliseconds
 
   const CONTROLS = {
     C: { label: "C", slider: [0.01, 1000, "log"] },
@@ -24,6 +24,7 @@
   let state = fresh(), chosenClass = 0, selected = -1, removing = false, dragging = -1;
   let machine = null, found = null, pending = false, run = 0, settings = {}, settingsOf = null, written = "", saving = 0;
   const past = [];
+  const pointed = () => $("map").matches(":hover, :focus"); // what is said of a point then stays
   const plane = () => machines.TABS[state.tab].on === "plane";
   const points = () => (plane() ? state.plane : state.line);
   const form = kernelForm($("sliders"), (tree) => change("kernel", () => useKernel(tree ? kernels.write(tree) : "RBF()")));
@@ -31,11 +32,11 @@
   // ---------------------------------------------------------------------------------------------- changes
   /* Make a change that can be taken back; changes of one kind that follow at once are taken back together. */
   function change(kind, make) {
-    const now = performance.now(), last = past.at(-1);
-    if (!last || last.kind !== kind || now - last.time > 1000) past.push({ kind, time: now, state: JSON.stringify(state) });
-    else last.time = now;
-    if (past.length > UNDOS) past.shift();
+    const now = performance.now(), last = past.at(-1), before = JSON.stringify(state);
     make();
+    if (last && last.kind === kind && now - last.time < 1000) last.time = now;
+    else if (JSON.stringify(state) !== before) past.push({ kind, time: now, state: before });
+    if (past.length > UNDOS) past.shift();
     $("notice").hidden = true;
     schedule();
   }
@@ -45,6 +46,7 @@
     if (!last) return;
     state = checked(JSON.parse(last.state));
     selected = -1;
+    complain(null);
     schedule();
   }
 
@@ -56,14 +58,17 @@
       complain(null);
     } catch (error) {
       if (!(error instanceof kernels.KernelError)) throw error;
-      complain(`${error.message}\n${text}\n${" ".repeat(error.at)}^`);
+      complain(error, text);
     }
   }
 
-  function complain(text) {
-    $("complaint").hidden = text === null;
-    $("complaint").textContent = text ?? "";
-    $("kernel").setAttribute("aria-invalid", String(text !== null));
+  /* Under the kernel: what is wrong with a text, and a mark at the place. */
+  function complain(error, text = "") {
+    const [said, shown] = $("complaint").children, from = Math.max(0, (error?.at ?? 0) - 30);
+    $("complaint").hidden = !error;
+    said.textContent = error ? error.message : "";
+    shown.textContent = error ? `${text.slice(from, from + 60)}\n${" ".repeat(error.at - from)}^` : "";
+    $("kernel").setAttribute("aria-invalid", String(Boolean(error)));
   }
 
   function addPoint([x, y]) {
@@ -153,7 +158,11 @@
     const scene = { machine, found, tab: state.tab, world: WORLD, points: points(), selected };
     if (plane()) view.map($("map"), scene);
     else view.curve($("map"), scene);
-    $("map").dataset.drawn = run;
+    $("map").dataset.cells = found ? found.m - 1 : 0;
+  }
+
+  function redraw() {
+    requestAnimationFrame(() => { draw(); showMatrices(); });
   }
 
   /* Rows by class, or from left to right. */
@@ -166,13 +175,13 @@
     try {
       const K = kernels.gram(machines.treeOf(state), rows.X), [least, most] = view.gram($("gram"), K, n, ordered(rows));
       $("gram-text").textContent = n ? `${n} × ${n}, ${plane() ? "by class" : "from left to right"}; values from ${machines.short(least)} to ${machines.short(most)}` : "";
-      const values = Mercer.linalg.eigen(K, n, false).values, { psd, text } = machines.verdict(values);
-      view.spectrum($("spectrum"), values);
+      const values = Mercer.linalg.eigen(K, n, false).values, { psd, rounding, text } = machines.verdict(values);
+      view.spectrum($("spectrum"), values, rounding);
       $("verdict").textContent = psd || !["svm", "ridge", "pca"].includes(state.tab) ? text : `${text} The answer of such a machine need not be the only one.`;
       $("verdict").classList.toggle("warned", !psd);
     } catch (error) {
       view.gram($("gram"), [], 0, []);
-      view.spectrum($("spectrum"), []);
+      view.spectrum($("spectrum"), [], 0);
       $("gram-text").textContent = "";
       $("verdict").textContent = error.message;
     }
@@ -205,6 +214,7 @@
     $("undo").disabled = !past.length;
     $("remove").setAttribute("aria-pressed", String(removing));
     $("classes").hidden = !plane();
+    if (!pointed()) $("readout").textContent = machines.TABS[state.tab].hint;
   }
 
   function rebuildSettings() {
@@ -289,7 +299,7 @@
   }
 
   function readout(at) {
-    if (!machine) return void ($("readout").textContent = "");
+    if (!machine) return;
     const { value, std, label, scores } = machine.answer(plane() ? at : [at[0]]), short = machines.short;
     const where = (plane() ? at : [at[0]]).map((v) => v.toFixed(2)).join(", ");
     const said = value !== undefined ? short(value) : scores.map(short).join(", ");
@@ -338,7 +348,7 @@
       "copy-link": () => { save(); copy(location.href, "Link"); },
     };
     for (const [id, act] of Object.entries(clicks)) $(id).addEventListener("click", act);
-    $("kernel").addEventListener("input", () => change("kernel", () => useKernel($("kernel").value)));
+    $("kernel").addEventListener("input", () => change("kernel", () => useKernel($("kernel").value.replace(/\s/g, " "))));
     $("kernel").addEventListener("blur", schedule);
     $("preset").addEventListener("change", () => {
       const name = $("preset").value, kind = machines.TABS[state.tab].on;
@@ -347,13 +357,13 @@
     });
     const map = $("map"), events = { pointerdown: pressed, pointermove: moved, pointerup: release, pointercancel: release, keydown: pressedKey };
     for (const [name, act] of Object.entries(events)) map.addEventListener(name, act);
-    map.addEventListener("pointerleave", () => { $("readout").textContent = "\u00a0"; });
+    map.addEventListener("pointerleave", () => { $("readout").textContent = machines.TABS[state.tab].hint; });
     document.addEventListener("keydown", (event) => {
-      if ((event.ctrlKey || event.metaKey) && event.key === "z" && !/INPUT/.test(event.target.tagName)) { undo(); event.preventDefault(); }
+      if ((event.ctrlKey || event.metaKey) && event.key === "z" && !/INPUT|TEXTAREA/.test(event.target.tagName)) { undo(); event.preventDefault(); }
     });
     window.addEventListener("hashchange", () => { if (location.hash !== written) load(location.hash); });
-    window.addEventListener("resize", schedule);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", schedule);
+    window.addEventListener("resize", redraw);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   }
 
   function release() {

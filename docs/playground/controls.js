@@ -100,7 +100,7 @@
       const kind = options(make("select", { aria: { label: "kind of kernel" } }), names.map((name) => [name, name]));
       kind.value = node.name;
       kind.addEventListener("change", () => swap(place, leaf(kind.value)));
-      const scale = make("button", { type: "button", textContent: "c ·", title: "Give it a scale", aria: { label: `give ${node.name} a scale` } });
+      const scale = make("button", { type: "button", textContent: "scale", title: "Give it a scale", aria: { label: `give ${node.name} a scale` } });
       scale.addEventListener("click", () => swap(place, { type: "scale", scale: 1, parts: [within(tree)[place]] }));
       return make("div", { className: "head" }, kind, scale, remove);
     }

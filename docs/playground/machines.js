@@ -45,7 +45,10 @@
         classes, support, margins: classes.length === 2,
         words: [`${count(support.size, "support vector")} of ${count(X.length, "point")}.`,
           ...(apart > 1e-6 ? [`The solver stopped early, with slopes ${short(apart)} apart: lower C or scale the kernel.`] : [])],
-        answer: (x) => voted(pairs.map((p) => p.value(bound.row(x))), pairs, classes),
+        answer(x) {
+          const k = bound.row(x);
+          return voted(pairs.map((p) => p.value(k)), pairs, classes);
+        },
       };
     },
   };
@@ -57,10 +60,10 @@
     inside.forEach((i, p) => inside.forEach((j, q) => { own[p * m + q] = K[i * codes.length + j]; }));
     const sign = flipped ? -1 : 1;
     const found = smo(own, m, inside.map((i) => (codes[i] === a ? sign : -sign)), C, TOL, MOST_STEPS);
-    return {
-      a, b, violation: found.violation, support: inside.filter((_, p) => found.b[p] !== 0),
-      value: (k) => inside.reduce((total, i, p) => total + found.b[p] * k[i], found.intercept),
-    };
+    const weights = new Float64Array(codes.length);
+    inside.forEach((i, p) => { weights[i] = found.b[p]; });
+    const support = inside.filter((i) => weights[i] !== 0);
+    return { a, b, violation: found.violation, support, value: (k) => dot(k, weights) + found.intercept };
   }
 
   function voted(values, pairs, classes) {
@@ -217,7 +220,7 @@
       if (least < 0) throw new Refused(`weights must be >= 0, and this kernel has values down to ${short(least)}: use RBF() or another of a distance`);
       const weights = weightsOf(tree, X), centre = y.reduce((a, v) => a + v, 0) / y.length, U = y.map((t) => t - centre);
       return {
-        words: [`The mean of the targets, weighted by the kernel; the band is one standard deviation of the conditional density.`],
+        words: [`The mean of the targets, weighted by the kernel; the band is two standard deviations of the conditional density.`],
         answer(x) {
           const w = weights(x), total = w.reduce((a, v) => a + v, 0);
           const mean = dot(w, U) / total, square = w.reduce((a, v, i) => a + v * U[i] * U[i], 0) / total;
@@ -246,12 +249,12 @@
 
   // ---------------------------------------------------------------------------------------------- tabs
   const TABS = {
-    svm: { name: "SVM", on: "plane", machine: svm, settings: ["C"] },
-    ridge: { name: "Ridge / GP", on: "line", machine: ridge, settings: ["alpha", "mean"] },
-    pca: { name: "Kernel PCA", on: "plane", machine: pca, settings: ["component"] },
-    perceptron: { name: "Perceptron", on: "plane", machine: perceptron, settings: ["variant", "passes"] },
-    density: { name: "Density", on: "plane", machine: density, settings: ["window", "bandwidth"] },
-    smooth: { name: "Nadaraya-Watson", on: "line", machine: smooth, settings: ["spread"] },
+    svm: { name: "SVM", on: "plane", hint: "Rings: support vectors. Line: the border. Dashed: the margin.", machine: svm, settings: ["C"] },
+    ridge: { name: "Ridge / GP", on: "line", hint: "Line: the mean. Band: two posterior standard deviations.", machine: ridge, settings: ["alpha", "mean"] },
+    pca: { name: "Kernel PCA", on: "plane", hint: "Colour: the component; line: where it is 0. Classes are not used.", machine: pca, settings: ["component"] },
+    perceptron: { name: "Perceptron", on: "plane", hint: "Rings: points that erred. Points are visited in the order in which they came.", machine: perceptron, settings: ["variant", "passes"] },
+    density: { name: "Density", on: "plane", hint: "Colour: the density. Classes are not used.", machine: density, settings: ["window", "bandwidth"] },
+    smooth: { name: "Nadaraya-Watson", on: "line", hint: "Line: the weighted mean. Band: two standard deviations.", machine: smooth, settings: ["spread"] },
   };
 
   /* The kernel in use: a density has a window of its own. */
@@ -286,13 +289,13 @@
 
   /* What a spectrum says of the kernel on these points. */
   function verdict(values) {
-    if (!values.length) return { psd: true, text: "No points, no spectrum." };
+    if (!values.length) return { psd: true, rounding: 0, text: "No points, no spectrum." };
     const least = values[values.length - 1], largest = Math.max(Math.abs(values[0]), Math.abs(least));
-    const psd = least >= -10 * values.length * EPS * largest;
-    const rank = values.filter((v) => v > 10 * values.length * EPS * largest).length;
-    if (!psd) return { psd, text: `Not positive semi-definite on these points: the smallest eigenvalue is ${short(least)}.` };
+    const rounding = 10 * values.length * EPS * largest, psd = least >= -rounding;
+    const rank = values.filter((v) => v > rounding).length;
+    if (!psd) return { psd, rounding, text: `Not positive semi-definite on these points: the smallest eigenvalue is ${short(least)}.` };
     const said = rank < values.length ? `rank ${rank} to rounding` : `smallest eigenvalue ${short(least)}`;
-    return { psd, text: `Positive semi-definite on these ${count(values.length, "point")}: ${said}.` };
+    return { psd, rounding, text: `Positive semi-definite on these ${count(values.length, "point")}: ${said}.` };
   }
 
   Mercer.machines = { Refused, TABS, WINDOWS: Object.keys(WINDOWS), fit, rowsOf, short, treeOf, verdict };

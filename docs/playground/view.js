@@ -21,7 +21,7 @@
 
   function palette() {
     const style = getComputedStyle(document.documentElement), read = (name) => style.getPropertyValue(name).trim();
-    const names = ["paper", "panel", "ink", "quiet", "line", "warn", "sea", "class-0", "class-1", "class-2"];
+    const names = ["paper", "panel", "ink", "quiet", "line", "warn", "sea", "plum", "class-0", "class-1", "class-2"];
     return Object.fromEntries(names.map((name) => [name, read(`--${name}`)]));
   }
 
@@ -66,8 +66,8 @@
       return { tones: values.map((v) => v / top), high: colours.sea, low: colours.paper };
     }
     const size = quantile(values.map(Math.abs), 0.97);
-    const [low, high] = machine.classes ?? [0, 1];
-    return { tones: values.map((v) => v / size), high: colours[`class-${high}`], low: colours[`class-${low}`] };
+    const tones = values.map((v) => v / size), [low, high] = (machine.classes ?? []).map((c) => colours[`class-${c}`]);
+    return { tones, high: high ?? colours.sea, low: low ?? colours.plum }; // components have no classes, nor their colours
   }
 
   /* Filled contours: the tones between nodes are bilinear, and then taken to the nearest level. */
@@ -98,7 +98,8 @@
     const up = steps.map((t) => mixed(paper, rgb(high), 0.8 * t)), down = steps.map((t) => mixed(paper, rgb(low), 0.8 * t));
     return (x, y) => {
       const t = Math.max(-1, Math.min(1, bilinear(tones, found.m, x, y)));
-      const level = Math.min(LEVELS, Math.ceil(Math.abs(t) * LEVELS - 1e-9));
+      const size = Math.abs(t) * LEVELS; // of a density the lowest level is paper; of a decision each side has its colour
+      const level = tab === "density" ? Math.floor(size) : Math.ceil(size);
       return t < 0 ? down[level] : up[level];
     };
   }
@@ -166,6 +167,8 @@
     draw.stroke();
   }
 
+  const signed = (v) => String(v).replace("-", "\u2212");
+
   function axes(target, world, colours, grid) {
     const { draw, width, height } = target, { x, y } = scales(width, height, world);
     draw.font = "11px system-ui, sans-serif";
@@ -180,9 +183,9 @@
       draw.stroke();
       draw.fillStyle = colours.quiet;
       draw.textAlign = "center";
-      draw.fillText(String(v), x(v), height - 7);
+      draw.fillText(signed(v), x(v), height - 7);
       draw.textAlign = "left";
-      draw.fillText(String(v), 7, y(v) + 4);
+      draw.fillText(signed(v), 7, y(v) + 4);
     }
   }
 
@@ -269,8 +272,8 @@
     draw.fillText(Mercer.machines.short(to), width - 54, top + 9);
   }
 
-  /* Bars of |eigenvalue| on a scale of decades, those of negative ones in another colour. */
-  function spectrum(canvas, values) {
+  /* Bars of |eigenvalue| on a scale of decades; negative ones have another colour, and those that rounding explains are grey. */
+  function spectrum(canvas, values, rounding) {
     const target = begin(canvas), colours = palette(), { draw, width, height } = target;
     if (!values.length) return;
     const left = 44, foot = 22, top = Math.max(...values.map(Math.abs)) || 1;
@@ -291,17 +294,15 @@
     }
     const step = (width - left) / values.length, thick = Math.max(1, Math.min(step - 1, 18));
     values.forEach((v, i) => {
-      draw.fillStyle = v < 0 ? colours["class-1"] : colours["class-0"];
+      draw.fillStyle = Math.abs(v) <= rounding ? colours.line : v < 0 ? colours["class-1"] : colours["class-0"];
       draw.fillRect(left + i * step + (step - thick) / 2, y(v), thick, 8 + deep - y(v));
     });
     draw.fillStyle = colours.quiet;
     draw.textAlign = "left";
-    draw.fillText("|eigenvalue|, largest first", left, height - 6);
-    if (values[values.length - 1] < 0) {
-      draw.fillStyle = colours["class-1"];
-      draw.textAlign = "right";
-      draw.fillText("negative ones in this colour", width - 2, height - 6);
-    }
+    draw.fillText("|eigenvalue|", left, height - 6);
+    draw.textAlign = "right";
+    const [last] = values.slice(-1), told = last < -rounding ? "negative: the other colour" : last <= rounding ? "grey: 0 to rounding" : "";
+    draw.fillText(told, width - 2, height - 6);
   }
 
   Mercer.view = { CELLS, curve, field, gram, map, scales, spectrum };
