@@ -72,9 +72,13 @@
   }
 
   function addPoint([x, y]) {
-    if (points().length >= POINTS) return tell(`There are ${POINTS} points already, as many as the playground takes.`);
+    if (points().length >= POINTS) {
+      tell(`There are ${POINTS} points already, as many as the playground takes.`);
+      return false;
+    }
     change("add", () => points().push([rounded(x), rounded(y), ...(plane() ? [chosenClass] : [])]));
     selected = points().length - 1;
+    return true;
   }
 
   function removePoint(i) {
@@ -174,10 +178,12 @@
     const rows = machines.rowsOf(state), n = rows.X.length;
     try {
       const K = kernels.gram(machines.treeOf(state), rows.X), [least, most] = view.gram($("gram"), K, n, ordered(rows));
-      $("gram-text").textContent = n ? `${n} × ${n}, ${plane() ? "by class" : "from left to right"}; values from ${machines.short(least)} to ${machines.short(most)}` : "";
       const values = Mercer.linalg.eigen(K, n, false).values, { psd, rounding, text } = machines.verdict(values);
+      const order = plane() ? "by class" : "from left to right", range = [least, most].map(machines.short).join(" to ");
+      $("gram-text").textContent = n ? `${n} × ${n}, ${order}; values from ${range}` : "";
       view.spectrum($("spectrum"), values, rounding);
-      $("verdict").textContent = psd || !["svm", "ridge", "pca"].includes(state.tab) ? text : `${text} The answer of such a machine need not be the only one.`;
+      const doubtful = !psd && state.tab === "svm" ? " The answer of such a machine need not be the only one." : "";
+      $("verdict").textContent = text + doubtful;
       $("verdict").classList.toggle("warned", !psd);
     } catch (error) {
       view.gram($("gram"), [], 0, []);
@@ -236,7 +242,8 @@
 
   function makeTabs() {
     for (const [key, { name }] of Object.entries(machines.TABS)) {
-      const tab = make("button", { type: "button", id: `tab-${key}`, textContent: name, aria: { role: "tab", controls: "panel" } });
+      const aria = { role: "tab", controls: "panel" };
+      const tab = make("button", { type: "button", id: `tab-${key}`, textContent: name, aria });
       tab.dataset.tab = key;
       tab.addEventListener("click", () => change("tab", () => { state.tab = key; selected = -1; }));
       $("tabs").append(tab);
@@ -253,7 +260,8 @@
 
   function makeClasses() {
     for (let c = 0; c < CLASSES; c++) {
-      const radio = make("input", { type: "radio", name: "class", value: c, checked: c === chosenClass, aria: { label: `class ${c}, ${CLASS_NAMES[c]}` } });
+      const aria = { label: `class ${c}, ${CLASS_NAMES[c]}` };
+      const radio = make("input", { type: "radio", name: "class", value: c, checked: c === chosenClass, aria });
       radio.addEventListener("change", () => { chosenClass = c; });
       $("classes").append(make("label", {}, radio, make("span", { className: `swatch swatch-${c}` }), String(c)));
     }
@@ -267,8 +275,8 @@
 
   // ---------------------------------------------------------------------------------------------- the mouse
   function place(event) {
-    const box = $("map").getBoundingClientRect();
-    return { at: view.scales(box.width, box.height, WORLD).back(event.clientX - box.left, event.clientY - box.top), unit: (2 * WORLD) / box.width };
+    const box = $("map").getBoundingClientRect(), { back } = view.scales(box.width, box.height, WORLD);
+    return { at: back(event.clientX - box.left, event.clientY - box.top), unit: (2 * WORLD) / box.width };
   }
 
   /* The point nearest to a place, if it is within reach of a finger or a mouse. */
@@ -286,8 +294,8 @@
     const { at, unit } = place(event), near = nearest(at, unit * (event.pointerType === "touch" ? 18 : 10));
     $("map").focus({ preventScroll: true });
     if (event.shiftKey || removing) return removePoint(near);
-    if (near < 0) return addPoint(at);
-    selected = dragging = near;
+    if (near < 0 && !addPoint(at)) return;
+    selected = dragging = near < 0 ? points().length - 1 : near; // a new point may be drawn to its place at once
     $("map").setPointerCapture(event.pointerId);
     draw();
   }
@@ -303,26 +311,37 @@
     const { value, std, label, scores } = machine.answer(plane() ? at : [at[0]]), short = machines.short;
     const where = (plane() ? at : [at[0]]).map((v) => v.toFixed(2)).join(", ");
     const said = value !== undefined ? short(value) : scores.map(short).join(", ");
-    $("readout").textContent = `at (${where}): ${said}${std === undefined ? "" : ` ± ${short(2 * std)}`}${label === undefined ? "" : `, class ${label}`}`;
+    const band = std === undefined ? "" : ` ± ${short(2 * std)}`, named = label === undefined ? "" : `, class ${label}`;
+    $("readout").textContent = `at (${where}): ${said}${band}${named}`;
   }
 
   // ---------------------------------------------------------------------------------------------- keys
+  const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+
   function pressedKey(event) {
-    const step = event.shiftKey ? 0.25 : 0.05, n = points().length;
-    const by = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] }[event.key];
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (by && selected >= 0) { const p = points()[selected]; movePoint(selected, p[0] + by[0], p[1] + by[1]); tellPoint(); }
-    else if (/^[np]$/i.test(event.key) && n) { selected = (selected + (/n/i.test(event.key) ? 1 : n - 1) + (selected < 0 && !/n/i.test(event.key) ? 1 : 0)) % n; draw(); tellPoint(); }
-    else if (/^a$/i.test(event.key)) { addPoint([0, 0]); tellPoint(); }
-    else if (event.key === "Delete" || event.key === "Backspace") { removePoint(selected); draw(); }
-    else if (/^[1-3]$/.test(event.key) && plane() && selected >= 0) change("class", () => { points()[selected][2] = Number(event.key) - 1; });
-    else return;
+    const act = event.ctrlKey || event.metaKey || event.altKey ? undefined : actionOf(event.key, event.shiftKey ? 0.25 : 0.05);
+    if (!act) return;
+    act();
+    draw();
+    tellPoint();
     event.preventDefault();
   }
 
+  /* What a key does to the picture; undefined where it does nothing. */
+  function actionOf(key, step) {
+    const p = points()[selected], n = points().length;
+    if (key in ARROWS) return p && (() => movePoint(selected, p[0] + step * ARROWS[key][0], p[1] + step * ARROWS[key][1]));
+    if (/^[1-3]$/.test(key)) return p && plane() ? () => change("class", () => { p[2] = Number(key) - 1; }) : undefined;
+    const others = {
+      n: () => { selected = n ? (selected + 1) % n : -1; }, p: () => { selected = n ? (Math.max(selected, 0) + n - 1) % n : -1; },
+      a: () => addPoint([0, 0]), delete: () => removePoint(selected), backspace: () => removePoint(selected),
+    };
+    return others[key.toLowerCase()];
+  }
+
   function tellPoint() {
-    const p = points()[selected];
-    if (p) $("readout").textContent = `point ${selected + 1} of ${points().length} at (${p[0]}, ${p[1]})${plane() ? `, class ${p[2]}` : ""}`;
+    const p = points()[selected], of = `point ${selected + 1} of ${points().length}`;
+    if (p) $("readout").textContent = `${of} at (${p[0]}, ${p[1]})${plane() ? `, class ${p[2]}` : ""}`;
   }
 
   // ---------------------------------------------------------------------------------------------- copies
@@ -355,19 +374,18 @@
       if (name) change("preset", () => { state[kind] = preset(kind, name); selected = -1; });
       $("preset").value = "";
     });
-    const map = $("map"), events = { pointerdown: pressed, pointermove: moved, pointerup: release, pointercancel: release, keydown: pressedKey };
+    const map = $("map"), events = { pointerdown: pressed, pointermove: moved, keydown: pressedKey };
     for (const [name, act] of Object.entries(events)) map.addEventListener(name, act);
+    for (const name of ["pointerup", "pointercancel"]) map.addEventListener(name, () => { dragging = -1; });
     map.addEventListener("pointerleave", () => { $("readout").textContent = machines.TABS[state.tab].hint; });
     document.addEventListener("keydown", (event) => {
-      if ((event.ctrlKey || event.metaKey) && event.key === "z" && !/INPUT|TEXTAREA/.test(event.target.tagName)) { undo(); event.preventDefault(); }
+      if (!(event.ctrlKey || event.metaKey) || event.key !== "z" || /INPUT|TEXTAREA/.test(event.target.tagName)) return;
+      undo();
+      event.preventDefault();
     });
     window.addEventListener("hashchange", () => { if (location.hash !== written) load(location.hash); });
     window.addEventListener("resize", redraw);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  }
-
-  function release() {
-    dragging = -1;
   }
 
   makeTabs();

@@ -22,7 +22,10 @@
 
   /* From a slider's place to the value and back. */
   const SCALES = {
-    log: { value: (t, [a, b]) => rounded(a * (b / a) ** t), place: (v, [a, b]) => (v > 0 ? Math.log(v / a) / Math.log(b / a) : 0) },
+    log: {
+      value: (t, [a, b]) => rounded(a * (b / a) ** t),
+      place: (v, [a, b]) => (v > 0 ? Math.log(v / a) / Math.log(b / a) : 0),
+    },
     linear: { value: (t, [a, b]) => rounded(a + (b - a) * t), place: (v, [a, b]) => (v - a) / (b - a) },
     whole: { value: (t, [a, b]) => Math.round(a + (b - a) * t), place: (v, [a, b]) => (v - a) / (b - a) },
   };
@@ -74,7 +77,8 @@
       shown = owned.map((p, i) => control(p.spec.name, p.spec, (value) => set(i, value)));
       const groups = nodes.map((node, place) => {
         const own = shown.filter((_, i) => owned[i].owner === node).map((c) => c.node);
-        return node.type === "leaf" || node.type === "method" || own.length ? make("div", { className: "part" }, head(node, place), ...own) : null;
+        const shows = node.type === "leaf" || node.type === "method" || own.length;
+        return shows ? make("div", { className: "part" }, head(node, place), ...own) : null;
       });
       element.replaceChildren(...groups.filter(Boolean));
     }
@@ -88,7 +92,7 @@
     const swap = (place, other) => changed(replaced(tree, within(tree)[place], other));
 
     function head(node, place) {
-      const remove = make("button", { type: "button", textContent: "×", title: "Leave it out", aria: { label: `leave out ${node.name ?? node.type}` } });
+      const remove = button("×", "Leave it out", `leave out ${node.name ?? node.type}`);
       if (node.type !== "leaf") {
         remove.addEventListener("click", () => swap(place, within(tree)[place].parts[0]));
         const text = make("span");
@@ -100,12 +104,13 @@
       const kind = options(make("select", { aria: { label: "kind of kernel" } }), names.map((name) => [name, name]));
       kind.value = node.name;
       kind.addEventListener("change", () => swap(place, leaf(kind.value)));
-      const scale = make("button", { type: "button", textContent: "scale", title: "Give it a scale", aria: { label: `give ${node.name} a scale` } });
+      const scale = button("scale", "Give it a scale", `give ${node.name} a scale`);
       scale.addEventListener("click", () => swap(place, { type: "scale", scale: 1, parts: [within(tree)[place]] }));
       return make("div", { className: "head" }, kind, scale, remove);
     }
 
-    const title = (node) => (node.type === "method" ? `.${node.name}() of ${write(node.parts[0])}` : `${node.type === "power" ? "power" : "scale"} of ${write(node.parts[0])}`);
+    const button = (textContent, title, label) => make("button", { type: "button", textContent, title, aria: { label } });
+    const title = (node) => `${node.type === "method" ? `.${node.name}()` : node.type} of ${write(node.parts[0])}`;
     return { show };
   }
 

@@ -27,14 +27,15 @@
   /* f(i, noise, random) gives the i-th of n points. */
   function made(n, seed, f) {
     const random = uniform(seed), noise = normal(random);
-    return Array.from({ length: n }, (_, i) => f(i, noise, random)).map(([x, y, c]) => [clipped(x), clipped(y), ...(c === undefined ? [] : [c])]);
+    const list = Array.from({ length: n }, (_, i) => f(i, noise, random));
+    return list.map(([x, y, ...label]) => [clipped(x), clipped(y), ...label]);
   }
 
   const PRESETS = {
     plane: {
       moons: ["Two moons", () => made(80, 1, (i, e) => {
         const c = i % 2, t = turns(i >> 1, 40), s = c ? -1 : 1;
-        return [1.4 * s * Math.cos(t) + (c ? 0.7 : -0.7) + 0.15 * e(), 1.4 * s * Math.sin(t) - (c ? -0.35 : 0.35) + 0.15 * e(), c];
+        return [s * (1.4 * Math.cos(t) - 0.7) + 0.15 * e(), s * (1.4 * Math.sin(t) - 0.35) + 0.15 * e(), c];
       })],
       circles: ["Circles", () => made(80, 2, (i, e) => {
         const c = i % 2, r = (c ? 0.9 : 2.1) + 0.15 * e(), t = 2 * turns(i >> 1, 40);

@@ -19,7 +19,8 @@
     const said = `${owner}(${spec.name}=...): ${spec.name}=${value}`;
     if (typeof value !== "number" || !Number.isFinite(value)) throw new Error(`${said} must be a finite number`);
     if (spec.whole && !Number.isInteger(value)) throw new Error(`${said} must be a whole number`);
-    if (spec.open ? value <= spec.low : value < spec.low) throw new Error(`${said} must be ${spec.open ? ">" : ">="} ${spec.low}`);
+    const outside = spec.open ? value <= spec.low : value < spec.low;
+    if (outside) throw new Error(`${said} must be ${spec.open ? ">" : ">="} ${spec.low}`);
     if (spec.among && !spec.among.includes(value)) throw new Error(`${said} must be one of ${spec.among.join(", ")}`);
     return value;
   }
@@ -43,7 +44,7 @@
     InverseMultiquadric: radial(() => (s) => 1 / Math.sqrt(1 + s)),
     Periodic: { ...radial(() => (s) => Math.exp(-0.5 * s), positive("period", 1, [0.2, 6, "log"]), LENGTHSCALE), of: "circle" },
     Linear: { of: "inner", params: [], f: () => (s) => s },
-    Polynomial: { of: "inner", f: ({ degree, gamma, coef0 }) => { const raised = power(degree); return (s) => raised(gamma * s + coef0); },
+    Polynomial: { of: "inner", f: polynomial,
       params: [{ name: "degree", value: 3, low: 0, slider: [1, 8, "whole"] }, GAMMA, real("coef0", 1, [0, 5, "linear"])] },
     Cosine: { of: "inner", params: [], f: () => (s, xx, yy) => s * rsqrt0(xx) * rsqrt0(yy) },
     ArcCosine: { of: "inner", f: arcCosine,
@@ -66,6 +67,11 @@
     if (nu === 0.5) return (s) => Math.exp(-Math.sqrt(s));
     if (nu === 1.5) return (s) => { const z = Math.sqrt(3 * s); return (1 + z) * Math.exp(-z); };
     return (s) => { const z = Math.sqrt(5 * s); return (1 + z + (z * z) / 3) * Math.exp(-z); };
+  }
+
+  function polynomial({ degree, gamma, coef0 }) {
+    const raised = power(degree);
+    return (s) => raised(gamma * s + coef0);
   }
 
   function arcCosine({ degree }) {
@@ -291,7 +297,8 @@
         if (name !== null) { this.next(); this.next(); named = true; }
         else if (named) throw new KernelError("arguments without a name come before those with one", token.at);
         const spec = name === null ? specs[place++] : specs.find((s) => s.name === name);
-        if (!spec) throw new KernelError(`${owner.text}() takes ${specs.map((s) => s.name).join(", ") || "no arguments"}`, token.at);
+        const known = specs.map((s) => s.name).join(", ") || "no arguments";
+        if (!spec) throw new KernelError(`${owner.text}() takes ${known}`, token.at);
         if (Object.hasOwn(given, spec.name)) throw new KernelError(`${spec.name} is given twice`, token.at);
         const value = this.deeper(token.at, () => this.sum());
         if (typeof value !== "number") throw new KernelError(`${spec.name} is a number, not a kernel`, token.at);
@@ -326,7 +333,9 @@
     let above = Array.from({ length: b.length + 1 }, (_, j) => j);
     for (let i = 1; i <= a.length; i++) {
       const line = [i];
-      for (let j = 1; j <= b.length; j++) line.push(Math.min(above[j] + 1, line[j - 1] + 1, above[j - 1] + (a[i - 1] !== b[j - 1])));
+      for (let j = 1; j <= b.length; j++) {
+        line.push(Math.min(above[j] + 1, line[j - 1] + 1, above[j - 1] + (a[i - 1] !== b[j - 1])));
+      }
       above = line;
     }
     return above[b.length];
@@ -407,7 +416,8 @@
   function chosen(values, X, columns) {
     const width = columns ? columns.length : X.length ? X[0].length : 2;
     const missing = values.find((c) => c >= width);
-    if (missing !== undefined) throw new Error(`on(${missing}): the rows have ${width} column${width > 1 ? "s" : ""}, numbered from 0`);
+    const many = width > 1 ? "columns" : "column";
+    if (missing !== undefined) throw new Error(`on(${missing}): the rows have ${width} ${many}, numbered from 0`);
     return columns ? values.map((c) => columns[c]) : values;
   }
 
@@ -473,7 +483,10 @@
     distance: (f, params, taken, pick, n) => ({
       row(x) {
         const z = pick(x), out = new Float64Array(n);
-        taken.forEach((column, c) => { const t = z[c]; for (let i = 0; i < n; i++) out[i] += (t - column[i]) * (t - column[i]); });
+        taken.forEach((column, c) => {
+          const t = z[c];
+          for (let i = 0; i < n; i++) out[i] += (t - column[i]) * (t - column[i]);
+        });
         return each(out, f);
       },
       at: () => f(0),
@@ -481,7 +494,9 @@
     circle: (f, { period }, taken, pick, n) => ({
       row(x) {
         const z = pick(x), out = new Float64Array(n);
-        taken.forEach((column, c) => { for (let i = 0; i < n; i++) out[i] += 4 * Math.sin((Math.PI * (z[c] - column[i])) / period) ** 2; });
+        taken.forEach((column, c) => {
+          for (let i = 0; i < n; i++) out[i] += 4 * Math.sin((Math.PI * (z[c] - column[i])) / period) ** 2;
+        });
         return each(out, f);
       },
       at: () => f(0),
@@ -507,9 +522,11 @@
     const n = X.length, bound = bind(tree, X), K = new Float64Array(n * n);
     X.forEach((x, i) => K.set(bound.row(x, i), i * n));
     const bad = K.findIndex((v) => !Number.isFinite(v));
-    if (bad >= 0) throw new Error(`k(x, y) is ${K[bad]} for points ${Math.floor(bad / n)} and ${bad % n}; choose smaller parameters`);
+    const pair = `${Math.floor(bad / n)} and ${bad % n}`;
+    if (bad >= 0) throw new Error(`k(x, y) is ${K[bad]} for points ${pair}; choose smaller parameters`);
     return K;
   }
 
-  Mercer.kernels = { KernelError, bind, gram, leaf, leaves, names: Object.keys(LEAVES_KNOWN), parameters, parse, replaced, write };
+  const names = Object.keys(LEAVES_KNOWN);
+  Mercer.kernels = { KernelError, bind, gram, leaf, leaves, names, parameters, parse, replaced, write };
 })((globalThis.Mercer = globalThis.Mercer || {}));

@@ -157,7 +157,8 @@
 
   // ---------------------------------------------------------------------------------------------- support vectors
   /* min 1/2 b^T K b - y^T b  with  sum b = 0  and  b_i between 0 and C y_i: sequential minimal optimisation, the pair of
-     largest gain at each step. Ends when slopes are less than tol apart, or after `most` steps. */
+     largest gain at each step, and now and then Newton's step of all free variables, without which kernels of few features take
+     very long where C is large. Ends when slopes are less than tol apart, or after `most` steps. */
   function smo(K, n, y, C, tol, most) {
     const b = new Float64Array(n), g = Float64Array.from(y, (v) => -v);
     const low = y.map((v) => (v > 0 ? 0 : -C)), high = y.map((v) => (v > 0 ? C : 0));
@@ -166,6 +167,7 @@
       const pair = worst(K, n, b, g, low, high, tol);
       if (!pair) break;
       move(K, n, b, g, low, high, pair);
+      if (steps % (4 * n) === 4 * n - 1) for (let left = n; left > 0 && newton(K, n, b, g, low, high); left--);
     }
     for (let i = 0; i < n; i++) g[i] = dot(row(K, n, i), b) - y[i]; // without the rounding of the steps
     return { b, steps, ...threshold(b, g, low, high) };
@@ -194,6 +196,35 @@
     b[i] = by === up ? high[i] : b[i] + by; // a border is met exactly
     b[j] = by === down ? low[j] : b[j] - by;
     for (let t = 0; t < n; t++) g[t] += by * (K[i * n + t] - K[j * n + t]);
+  }
+
+  /* The best place of the free variables while the others stay, or as far towards it as the borders allow; true if a border was
+     met, so that there is one free variable less. */
+  function newton(K, n, b, g, low, high) {
+    const free = [...b.keys()].filter((i) => b[i] > low[i] && b[i] < high[i]), m = free.length;
+    const A = new Float64Array(m * m);
+    free.forEach((i, p) => free.forEach((j, q) => { A[p * m + q] = K[i * n + j]; }));
+    const ridge = 1e-12 * free.reduce((total, i) => total + K[i * n + i], 1e-30);
+    for (let p = 0; p < m; p++) A[p * m + p] += ridge; // a direction without curvature is followed to the border
+    const L = m > 1 ? cholesky(A, m) : null;
+    if (!L) return false;
+    const u = solve(L, m, free.map((i) => g[i])), w = solve(L, m, new Array(m).fill(1));
+    const level = u.reduce((a, v) => a + v, 0) / w.reduce((a, v) => a + v, 0);
+    return walk(K, n, b, g, low, high, free, u.map((v, p) => level * w[p] - v));
+  }
+
+  function walk(K, n, b, g, low, high, free, way) {
+    let length = 1, stop = -1;
+    free.forEach((i, p) => {
+      const room = (way[p] > 0 ? high[i] - b[i] : low[i] - b[i]) / way[p];
+      if (way[p] !== 0 && room < length) { length = room; stop = i; }
+    });
+    free.forEach((i, p) => {
+      const by = length * way[p];
+      b[i] = i === stop ? (way[p] > 0 ? high[i] : low[i]) : Math.min(Math.max(b[i] + by, low[i]), high[i]);
+      for (let t = 0; t < n; t++) g[t] += by * K[i * n + t];
+    });
+    return stop >= 0;
   }
 
   /* Where the slopes of free variables meet; between the borders if none is free. */

@@ -10,7 +10,12 @@
   class Refused extends Error {}
 
   const count = (n, what, many = `${what}s`) => `${n} ${n === 1 ? what : many}`;
-  const short = (v) => (v === 0 ? "0" : Math.abs(v) >= 1e-3 && Math.abs(v) < 1e4 ? String(Number(v.toPrecision(3))) : v.toExponential(1));
+
+  /* A number in three digits, or as a power of ten. */
+  function short(v) {
+    const plain = v === 0 || (Math.abs(v) >= 1e-3 && Math.abs(v) < 1e4);
+    return plain ? String(Number(v.toPrecision(3))) : v.toExponential(1);
+  }
 
   /* Rows of the tab in use: points of the plane, or places on the line with their targets. */
   function rowsOf(state) {
@@ -102,7 +107,7 @@
   };
 
   function wordsOfProcess(L, n, a, y, u) {
-    if (u) return [`Ridge regression with an intercept, and a Gaussian process with an unknown constant mean, on ${count(n, "point")}.`];
+    if (u) return ["Ridge regression with an intercept and the mean of a Gaussian process with an unknown constant agree."];
     let logs = 0;
     for (let i = 0; i < n; i++) logs += Math.log(L[i * n + i]);
     const evidence = -0.5 * dot(a, y) - logs - 0.5 * n * Math.log(2 * Math.PI);
@@ -173,7 +178,7 @@
       const stored = [...Array(n).keys()].filter((i) => sums.some((s) => s[i]) || c.some((column) => column[i]));
       return {
         classes, support: new Set(stored),
-        words: [`${count(wrong, "mistake")} in ${count(pass, "pass", "passes")}; ${made ? "the last pass still had some" : "the last pass had none"}.`],
+        words: [`${count(wrong, "mistake")} in ${count(pass, "pass", "passes")}, ${made || "none"} of them in the last.`],
         answer(x) {
           const k = bound.row(x), values = c.map((column, r) => dot(column, k) + biases[r]);
           if (width === 1) return { value: values[0], label: classes[values[0] > 0 ? 1 : 0] };
@@ -217,10 +222,11 @@
     fit({ X, y }, { tree, spread }) {
       need(X.length, 1, "A smoother");
       const least = gram(tree, X).reduce((a, v) => Math.min(a, v), Infinity);
-      if (least < 0) throw new Refused(`weights must be >= 0, and this kernel has values down to ${short(least)}: use RBF() or another of a distance`);
+      const advice = "use RBF() or another of a distance";
+      if (least < 0) throw new Refused(`weights must be >= 0, and this kernel has values down to ${short(least)}: ${advice}`);
       const weights = weightsOf(tree, X), centre = y.reduce((a, v) => a + v, 0) / y.length, U = y.map((t) => t - centre);
       return {
-        words: [`The mean of the targets, weighted by the kernel; the band is two standard deviations of the conditional density.`],
+        words: ["The mean of the targets, weighted by the kernel, and the spread of their conditional density."],
         answer(x) {
           const w = weights(x), total = w.reduce((a, v) => a + v, 0);
           const mean = dot(w, U) / total, square = w.reduce((a, v, i) => a + v * U[i] * U[i], 0) / total;
@@ -249,12 +255,18 @@
 
   // ---------------------------------------------------------------------------------------------- tabs
   const TABS = {
-    svm: { name: "SVM", on: "plane", hint: "Rings: support vectors. Line: the border. Dashed: the margin.", machine: svm, settings: ["C"] },
-    ridge: { name: "Ridge / GP", on: "line", hint: "Line: the mean. Band: two posterior standard deviations.", machine: ridge, settings: ["alpha", "mean"] },
-    pca: { name: "Kernel PCA", on: "plane", hint: "Colour: the component; line: where it is 0. Classes are not used.", machine: pca, settings: ["component"] },
-    perceptron: { name: "Perceptron", on: "plane", hint: "Rings: points that erred. Points are visited in the order in which they came.", machine: perceptron, settings: ["variant", "passes"] },
-    density: { name: "Density", on: "plane", hint: "Colour: the density. Classes are not used.", machine: density, settings: ["window", "bandwidth"] },
-    smooth: { name: "Nadaraya-Watson", on: "line", hint: "Line: the weighted mean. Band: two standard deviations.", machine: smooth, settings: ["spread"] },
+    svm: { name: "SVM", on: "plane", machine: svm, settings: ["C"],
+      hint: "Rings: support vectors. Line: the border. Dashed: the margin." },
+    ridge: { name: "Ridge / GP", on: "line", machine: ridge, settings: ["alpha", "mean"],
+      hint: "Line: the mean. Band: two posterior standard deviations." },
+    pca: { name: "Kernel PCA", on: "plane", machine: pca, settings: ["component"],
+      hint: "Colour: the component; line: where it is 0. Classes are not used." },
+    perceptron: { name: "Perceptron", on: "plane", machine: perceptron, settings: ["variant", "passes"],
+      hint: "Rings: points that erred. Points are visited in the order in which they came." },
+    density: { name: "Density", on: "plane", machine: density, settings: ["window", "bandwidth"],
+      hint: "Colour: the density. Classes are not used." },
+    smooth: { name: "Nadaraya-Watson", on: "line", machine: smooth, settings: ["spread"],
+      hint: "Line: the weighted mean. Band: two standard deviations." },
   };
 
   /* The kernel in use: a density has a window of its own. */
@@ -293,9 +305,10 @@
     const least = values[values.length - 1], largest = Math.max(Math.abs(values[0]), Math.abs(least));
     const rounding = 10 * values.length * EPS * largest, psd = least >= -rounding;
     const rank = values.filter((v) => v > rounding).length;
-    if (!psd) return { psd, rounding, text: `Not positive semi-definite on these points: the smallest eigenvalue is ${short(least)}.` };
-    const said = rank < values.length ? `rank ${rank} to rounding` : `smallest eigenvalue ${short(least)}`;
-    return { psd, rounding, text: `Positive semi-definite on these ${count(values.length, "point")}: ${said}.` };
+    const yes = `Positive semi-definite on these ${count(values.length, "point")}: `, smallest = "smallest eigenvalue";
+    const said = rank < values.length ? `rank ${rank} to rounding` : `${smallest} ${short(least)}`;
+    const no = `Not positive semi-definite on these points: the ${smallest} is ${short(least)}.`;
+    return { psd, rounding, text: psd ? `${yes}${said}.` : no };
   }
 
   Mercer.machines = { Refused, TABS, WINDOWS: Object.keys(WINDOWS), fit, rowsOf, short, treeOf, verdict };

@@ -8,8 +8,11 @@
 
   // ---------------------------------------------------------------------------------------------- schema
   const one = (...words) => ({ check: (v) => words.includes(v), says: `one of ${words.join(", ")}` });
-  const between = (low, high) => ({ low, high, check: (v) => Number.isFinite(v) && v >= low && v <= high, says: `a number from ${low} to ${high}` });
-  const whole = (low, high) => ({ low, high, check: (v) => Number.isInteger(v) && v >= low && v <= high, says: `a whole number from ${low} to ${high}` });
+  const between = (low, high, is = Number.isFinite, what = "number") => ({
+    check: (v) => is(v) && v >= low && v <= high, says: `a ${what} from ${low} to ${high}`,
+  });
+  const whole = (low, high) => between(low, high, Number.isInteger, "whole number");
+  const label = whole(0, CLASSES - 1);
   const inside = (v) => Number.isFinite(v) && Math.abs(v) <= 2 * WORLD;
   const points = (check, says) => ({
     check: (list) => Array.isArray(list) && list.length <= POINTS && list.every((p) => Array.isArray(p) && check(p)),
@@ -20,7 +23,7 @@
     version: { ...one(1), value: 1 },
     tab: { ...one(...Object.keys(TABS)), value: "svm" },
     kernel: { check: readable, says: "a kernel such as RBF(lengthscale=0.5)", value: "RBF(lengthscale=0.7)" },
-    plane: { ...points((p) => p.length === 3 && p.slice(0, 2).every(inside) && Number.isInteger(p[2]) && p[2] >= 0 && p[2] < CLASSES, "[x, y, class]"), value: [] },
+    plane: { ...points((p) => p.length === 3 && inside(p[0]) && inside(p[1]) && label.check(p[2]), "[x, y, class]"), value: [] },
     line: { ...points((p) => p.length === 2 && p.every(inside), "[x, y]"), value: [] },
     C: { ...between(0.001, 10000), value: 1 },
     alpha: { ...between(0.000001, 100), value: 0.05 },
@@ -48,7 +51,8 @@
       if (!Object.hasOwn(SCHEMA, key)) throw new Error(`there is no setting "${key.slice(0, 40)}"`);
       if (!SCHEMA[key].check(given[key])) throw new Error(`${key} must be ${SCHEMA[key].says}`);
     }
-    return Object.fromEntries(Object.entries(SCHEMA).map(([key, spec]) => [key, structuredClone(Object.hasOwn(given, key) ? given[key] : spec.value)]));
+    const taken = Object.keys(SCHEMA).map((key) => [key, Object.hasOwn(given, key) ? given[key] : SCHEMA[key].value]);
+    return structuredClone(Object.fromEntries(taken));
   }
 
   const toHash = (state) => `#${encodeURIComponent(JSON.stringify(state))}`;

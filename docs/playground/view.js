@@ -46,7 +46,8 @@
       m, answers,
       step(until) {
         for (; at < m * m && performance.now() < until; at++) {
-          answers[at] = machine.answer([-world + (2 * world * (at % m)) / cells, world - (2 * world * Math.floor(at / m)) / cells]);
+          const across = (at % m) / cells, down = Math.floor(at / m) / cells;
+          answers[at] = machine.answer([world * (2 * across - 1), world * (1 - 2 * down)]);
         }
         return at === m * m;
       },
@@ -73,7 +74,8 @@
   /* Filled contours: the tones between nodes are bilinear, and then taken to the nearest level. */
   function paintField(target, found, machine, tab, colours) {
     const side = 320, image = new ImageData(side, side), paper = rgb(colours.paper);
-    const shade = found.answers[0].value === undefined ? ofClasses(found, machine, colours, paper) : ofValues(found, machine, tab, colours, paper);
+    const many = found.answers[0].value === undefined;
+    const shade = many ? ofClasses(found, machine, colours, paper) : ofValues(found, machine, tab, colours, paper);
     for (let py = 0; py < side; py++) {
       for (let px = 0; px < side; px++) {
         const c = shade(((px + 0.5) / side) * (found.m - 1), ((py + 0.5) / side) * (found.m - 1));
@@ -139,9 +141,13 @@
   /* A disc, a square or a triangle: classes differ by shape as well as by colour. */
   function mark({ draw }, x, y, shape, r) {
     draw.beginPath();
+    if (shape === 0) draw.arc(x, y, r, 0, 2 * Math.PI);
     if (shape === 1) draw.rect(x - 0.85 * r, y - 0.85 * r, 1.7 * r, 1.7 * r);
-    else if (shape === 2) { draw.moveTo(x, y - 1.15 * r); draw.lineTo(x + r, y + 0.8 * r); draw.lineTo(x - r, y + 0.8 * r); draw.closePath(); }
-    else draw.arc(x, y, r, 0, 2 * Math.PI);
+    if (shape !== 2) return;
+    draw.moveTo(x, y - 1.15 * r);
+    draw.lineTo(x + r, y + 0.8 * r);
+    draw.lineTo(x - r, y + 0.8 * r);
+    draw.closePath();
   }
 
   function points(target, list, { world, colours, selected, support, plain }) {
@@ -214,7 +220,7 @@
     const target = begin(canvas), colours = palette(), { machine, world } = scene, { draw, width, height } = target;
     axes(target, world, colours, true);
     if (machine) {
-      const { x, y } = scales(width, height, world), places = Array.from({ length: 241 }, (_, i) => -world + (i * 2 * world) / 240);
+      const { x, y } = scales(width, height, world), places = Array.from({ length: 241 }, (_, i) => world * (i / 120 - 1));
       const answers = places.map((v) => machine.answer([v])), line = (f) => places.map((v, i) => [x(v), y(f(answers[i]))]);
       const band = [...line((a) => a.value + 2 * a.std), ...line((a) => a.value - 2 * a.std).reverse()];
       draw.fillStyle = css(mixed(rgb(colours.paper), rgb(colours["class-0"]), 0.22));
@@ -301,8 +307,8 @@
     draw.textAlign = "left";
     draw.fillText("|eigenvalue|", left, height - 6);
     draw.textAlign = "right";
-    const [last] = values.slice(-1), told = last < -rounding ? "negative: the other colour" : last <= rounding ? "grey: 0 to rounding" : "";
-    draw.fillText(told, width - 2, height - 6);
+    const last = values[values.length - 1], other = last < -rounding ? "negative: the other colour" : "grey: 0 to rounding";
+    if (last <= rounding) draw.fillText(other, width - 2, height - 6);
   }
 
   Mercer.view = { CELLS, curve, field, gram, map, scales, spectrum };
