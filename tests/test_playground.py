@@ -59,6 +59,9 @@ COMPOSITES = [
     "(0.1*Linear()).exp()",
     "Linear().tanh()",
     "RBF().on(1, 0)",
+    "RBF().on(0).on(1)",
+    "RBF() * (Linear() * RBF(2)) + (Linear() + 2)",
+    "RBF() - (Linear() - 1)",
     "3",
     "2*(3*RBF())",
     "1 - RBF()**3",
@@ -367,11 +370,30 @@ def test_a_link_brings_its_state_back(page):
     now = page.run("return Mercer.api.state()")
     assert {k: now[k] for k in given} == given
     page.wait("location.hash.includes('window')")  # the page wrote the whole state
-    address = page.run("return location.hash")
-    page.open(PAGE)
-    page.run("location.hash = arguments[0]", address)
-    page.wait("Mercer.api.state().tab === 'pca'")
+    address = page.run("return location.href")
+    page.driver.get("about:blank")
+    page.driver.get(address)
     assert page.run("return Mercer.api.state()") == now
+
+
+def test_a_page_opened_with_a_bad_link_says_so_and_begins_as_usual(page):
+    usual = page.run("return Mercer.api.state()")
+    page.driver.get("about:blank")
+    page.driver.get(f"{PAGE.as_uri()}#{BAD['an unknown key']}")
+    assert (
+        page.run("return document.getElementById('notice').textContent")
+        == 'The link was not used: there is no setting "colour".'
+    )
+    assert page.run("return Mercer.api.state()") == usual
+
+
+def test_a_link_that_comes_while_the_page_writes_its_own_is_kept(page):
+    """The page writes its link a moment after a change, and may do so before it hears of a new link in the address."""
+    settled(page)
+    page.run("window.setTimeout = (f) => { window.later = f; }; document.getElementById('clear').click()")
+    page.wait("window.later")
+    page.run("location.hash = arguments[0]; later()", of(alpha=0.5))
+    page.wait("Mercer.api.state().alpha === 0.5 && Mercer.api.state().tab === 'ridge'", seconds=3)
 
 
 # ------------------------------------------------------------------------------------------------ mouse and keys

@@ -22,7 +22,7 @@
   };
 
   let state = fresh(), chosenClass = 0, selected = -1, removing = false, dragging = -1;
-  let machine = null, found = null, pending = false, run = 0, settings = {}, settingsOf = null, written = "", saving = 0;
+  let machine = null, found = null, pending = false, run = 0, settings = {}, settingsOf = null, seen = null, saving = 0;
   const past = [];
   const pointed = () => $("map").matches(":hover, :focus"); // what is said of a point then stays
   const plane = () => machines.TABS[state.tab].on === "plane";
@@ -95,6 +95,14 @@
   function tell(text) {
     $("notice").textContent = text;
     $("notice").hidden = false;
+  }
+
+  /* Use the link in the address, if it is not the one that the page knows already. */
+  function follow() {
+    if (location.hash === seen) return false;
+    seen = location.hash;
+    load(seen);
+    return true;
   }
 
   function load(hash) {
@@ -196,12 +204,9 @@
   }
 
   function save() {
-    written = toHash(state);
-    try {
-      history.replaceState(null, "", written);
-    } catch {
-      location.replace(written);
-    }
+    if (follow()) return; // a link that came in the meantime is not written over
+    history.replaceState(null, "", toHash(state));
+    seen = location.hash;
   }
 
   // ---------------------------------------------------------------------------------------------- controls
@@ -383,7 +388,7 @@
       undo();
       event.preventDefault();
     });
-    window.addEventListener("hashchange", () => { if (location.hash !== written) load(location.hash); });
+    window.addEventListener("hashchange", follow);
     window.addEventListener("resize", redraw);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   }
@@ -392,6 +397,6 @@
   makeClasses();
   options($("leaf"), kernels.names.map((name) => [name, name]));
   listen();
-  load(location.hash);
+  follow();
   Mercer.api.state = () => structuredClone(state);
 })((globalThis.Mercer = globalThis.Mercer || {}));
