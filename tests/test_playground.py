@@ -391,7 +391,7 @@ def test_a_link_that_comes_while_the_page_writes_its_own_is_kept(page):
     """The page writes its link a moment after a change, and may do so before it hears of a new link in the address."""
     settled(page)
     page.run("window.setTimeout = (f) => { window.later = f; }; document.getElementById('clear').click()")
-    page.wait("window.later")
+    page.wait("window.later !== undefined")
     page.run("location.hash = arguments[0]; later()", of(alpha=0.5))
     page.wait("Mercer.api.state().alpha === 0.5 && Mercer.api.state().tab === 'ridge'", seconds=3)
 
