@@ -429,6 +429,11 @@ def test_clicks_add_move_and_remove_points(page):
     assert points(page) == []
     page.run("document.getElementById('undo').click()")
     assert len(points(page)) == 1
+    for x in (-1.0, -2.0):
+        at(page, x, 0.0)[0].click().perform()
+    page.run("document.getElementById('undo').click()")  # one click at a time, however quick they were
+    assert len(points(page)) == 2
+    page.run("document.getElementById('undo').click()")
     page.run("document.getElementById('remove').click()")
     at(page, 0.0, 1.0)[0].click().perform()
     assert points(page) == []

@@ -30,11 +30,11 @@
   const form = kernelForm($("sliders"), (tree) => change("kernel", () => useKernel(tree ? kernels.write(tree) : "RBF()")));
 
   // ---------------------------------------------------------------------------------------------- changes
-  /* Make a change that can be taken back; changes of one kind that follow at once are taken back together. */
+  /* Make a change that can be taken back; changes of one kind that follow at once, as of a slider, are taken back together. */
   function change(kind, make) {
     const now = performance.now(), last = past.at(-1), before = JSON.stringify(state);
     make();
-    if (last && last.kind === kind && now - last.time < 1000) last.time = now;
+    if (kind && last && last.kind === kind && now - last.time < 1000) last.time = now;
     else if (JSON.stringify(state) !== before) past.push({ kind, time: now, state: before });
     if (past.length > UNDOS) past.shift();
     $("notice").hidden = true;
@@ -76,20 +76,26 @@
       tell(`There are ${POINTS} points already, as many as the playground takes.`);
       return false;
     }
-    change("add", () => points().push([rounded(x), rounded(y), ...(plane() ? [chosenClass] : [])]));
+    change(null, () => points().push([rounded(x), rounded(y), ...(plane() ? [chosenClass] : [])]));
     selected = points().length - 1;
     return true;
   }
 
   function removePoint(i) {
     if (i < 0 || i >= points().length) return;
-    change("remove", () => points().splice(i, 1));
+    change(null, () => points().splice(i, 1));
     selected = Math.min(selected, points().length - 1);
   }
 
   function movePoint(i, x, y) {
     const inside = (v) => rounded(Math.min(Math.max(v, -WORLD), WORLD));
     change(`move ${i}`, () => points()[i].splice(0, 2, inside(x), inside(y)));
+  }
+
+  /* What a refusal says; a mistake in the page goes on to the console. */
+  function refusal(error) {
+    if (!(error instanceof kernels.Refused)) throw error;
+    return error.message;
   }
 
   function tell(text) {
@@ -110,7 +116,7 @@
       const given = fromHash(hash);
       if (given) { state = given; selected = -1; complain(null); }
     } catch (error) {
-      tell(`The link was not used: ${error.message}.`);
+      tell(`The link was not used: ${refusal(error)}.`);
     }
     schedule();
   }
@@ -140,7 +146,7 @@
       say(made.words.join(" "), false);
       return made;
     } catch (error) {
-      say(error.message, true);
+      say(refusal(error), true);
       return null;
     }
   }
@@ -197,7 +203,7 @@
       view.gram($("gram"), [], 0, []);
       view.spectrum($("spectrum"), [], 0);
       $("gram-text").textContent = "";
-      $("verdict").textContent = error.message;
+      $("verdict").textContent = refusal(error);
     }
     $("script").textContent = Mercer.api.python(state);
     $("spectrum").dataset.drawn = run;
@@ -250,7 +256,7 @@
       const aria = { role: "tab", controls: "panel" };
       const tab = make("button", { type: "button", id: `tab-${key}`, textContent: name, aria });
       tab.dataset.tab = key;
-      tab.addEventListener("click", () => change("tab", () => { state.tab = key; selected = -1; }));
+      tab.addEventListener("click", () => change(null, () => { state.tab = key; selected = -1; }));
       $("tabs").append(tab);
     }
     $("tabs").addEventListener("keydown", (event) => {
@@ -275,7 +281,7 @@
   function combine(type) {
     const tree = kernels.parse(state.kernel), other = kernels.leaf($("leaf").value);
     const parts = tree.type === type ? [...tree.parts, other] : [tree, other];
-    change("build", () => useKernel(kernels.write({ type, parts })));
+    change(null, () => useKernel(kernels.write({ type, parts })));
   }
 
   // ---------------------------------------------------------------------------------------------- the mouse
@@ -336,7 +342,7 @@
   function actionOf(key, step) {
     const p = points()[selected], n = points().length;
     if (key in ARROWS) return p && (() => movePoint(selected, p[0] + step * ARROWS[key][0], p[1] + step * ARROWS[key][1]));
-    if (/^[1-3]$/.test(key)) return p && plane() ? () => change("class", () => { p[2] = Number(key) - 1; }) : undefined;
+    if (/^[1-3]$/.test(key)) return p && plane() ? () => change(null, () => { p[2] = Number(key) - 1; }) : undefined;
     const others = {
       n: () => { selected = n ? (selected + 1) % n : -1; }, p: () => { selected = n ? (Math.max(selected, 0) + n - 1) % n : -1; },
       a: () => addPoint([0, 0]), delete: () => removePoint(selected), backspace: () => removePoint(selected),
@@ -364,10 +370,10 @@
   function listen() {
     const clicks = {
       undo, remove: () => { removing = !removing; schedule(); },
-      clear: () => change("clear", () => { points().length = 0; selected = -1; }),
+      clear: () => change(null, () => { points().length = 0; selected = -1; }),
       add: () => combine("sum"), multiply: () => combine("product"),
-      normalise: () => change("build", () => useKernel(`(${state.kernel}).normalise()`)),
-      reset: () => change("reset", () => { state = fresh(); selected = -1; complain(null); }),
+      normalise: () => change(null, () => useKernel(`(${state.kernel}).normalise()`)),
+      reset: () => change(null, () => { state = fresh(); selected = -1; complain(null); }),
       "copy-python": () => copy(Mercer.api.python(state), "Script"),
       "copy-link": () => { save(); copy(location.href, "Link"); },
     };
@@ -376,7 +382,7 @@
     $("kernel").addEventListener("blur", schedule);
     $("preset").addEventListener("change", () => {
       const name = $("preset").value, kind = machines.TABS[state.tab].on;
-      if (name) change("preset", () => { state[kind] = preset(kind, name); selected = -1; });
+      if (name) change(null, () => { state[kind] = preset(kind, name); selected = -1; });
       $("preset").value = "";
     });
     const map = $("map"), events = { pointerdown: pressed, pointermove: moved, keydown: pressedKey };

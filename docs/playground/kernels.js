@@ -6,6 +6,9 @@
 (function (Mercer) {
   const LENGTH = 1000, DEPTH = 40, LEAVES = 12, STEPS = 60;
 
+  /* What the reader asked for cannot be done, and the message says why; any other error is a mistake in the page. */
+  class Refused extends Error {}
+
   // ---------------------------------------------------------------------------------------------- parameters
   /* slider: [from, to, "log" | "linear" | "whole"]. */
   const positive = (name, value, slider) => ({ name, value, low: 0, open: true, slider });
@@ -17,11 +20,11 @@
 
   function checked(spec, value, owner) {
     const said = `${owner}(${spec.name}=...): ${spec.name}=${value}`;
-    if (typeof value !== "number" || !Number.isFinite(value)) throw new Error(`${said} must be a finite number`);
-    if (spec.whole && !Number.isInteger(value)) throw new Error(`${said} must be a whole number`);
+    if (typeof value !== "number" || !Number.isFinite(value)) throw new Refused(`${said} must be a finite number`);
+    if (spec.whole && !Number.isInteger(value)) throw new Refused(`${said} must be a whole number`);
     const outside = spec.open ? value <= spec.low : value < spec.low;
-    if (outside) throw new Error(`${said} must be ${spec.open ? ">" : ">="} ${spec.low}`);
-    if (spec.among && !spec.among.includes(value)) throw new Error(`${said} must be one of ${spec.among.join(", ")}`);
+    if (outside) throw new Refused(`${said} must be ${spec.open ? ">" : ">="} ${spec.low}`);
+    if (spec.among && !spec.among.includes(value)) throw new Refused(`${said} must be one of ${spec.among.join(", ")}`);
     return value;
   }
 
@@ -120,18 +123,18 @@
       return isKernel(b) ? scaled(a, b) : isKernel(a) ? scaled(b, a) : a * b;
     },
     "/": (a, b) => {
-      if (isKernel(b)) throw new Error("kernels divide nothing; a number may");
-      if (b === 0) throw new Error("this is no finite number");
+      if (isKernel(b)) throw new Refused("kernels divide nothing; a number may");
+      if (b === 0) throw new Refused("this is no finite number");
       return isKernel(a) ? scaled(1 / b, a) : a / b;
     },
     "**": (a, b) => {
-      if (isKernel(b)) throw new Error("a number to the power of a kernel is none");
+      if (isKernel(b)) throw new Refused("a number to the power of a kernel is none");
       return isKernel(a) ? { type: "power", exponent: checked(EXPONENT, b, "**"), parts: [a] } : a ** b;
     },
   };
 
   // ---------------------------------------------------------------------------------------------- reading
-  class KernelError extends Error {
+  class KernelError extends Refused {
     constructor(message, at) {
       super(message);
       this.at = at;
@@ -171,11 +174,16 @@
     return tree;
   }
 
+  /* A refusal that knows its place in the text. */
+  function placed(error, at) {
+    return error instanceof Refused && !(error instanceof KernelError) ? new KernelError(error.message, at) : error;
+  }
+
   function kernelAt(value, at) {
     try {
       return kernel(value);
     } catch (error) {
-      throw new KernelError(error.message, at);
+      throw placed(error, at);
     }
   }
 
@@ -213,7 +221,7 @@
       try {
         return make();
       } catch (error) {
-        throw error instanceof KernelError ? error : new KernelError(error.message, at);
+        throw placed(error, at);
       }
     }
 
@@ -315,7 +323,7 @@
     if (name === "on") {
       const columns = Object.values(given);
       if (!columns.length || !columns.every((c) => c === 0 || c === 1) || new Set(columns).size < columns.length) {
-        throw new Error("on(...) takes the columns 0 or 1, each once");
+        throw new Refused("on(...) takes the columns 0 or 1, each once");
       }
       return { type: "method", name, values: columns, parts: [part] };
     }
@@ -417,7 +425,7 @@
     const width = columns ? columns.length : X.length ? X[0].length : 2;
     const missing = values.find((c) => c >= width);
     const many = width > 1 ? "columns" : "column";
-    if (missing !== undefined) throw new Error(`on(${missing}): the rows have ${width} ${many}, numbered from 0`);
+    if (missing !== undefined) throw new Refused(`on(${missing}): the rows have ${width} ${many}, numbered from 0`);
     return columns ? values.map((c) => columns[c]) : values;
   }
 
@@ -523,10 +531,10 @@
     X.forEach((x, i) => K.set(bound.row(x, i), i * n));
     const bad = K.findIndex((v) => !Number.isFinite(v));
     const pair = `${Math.floor(bad / n)} and ${bad % n}`;
-    if (bad >= 0) throw new Error(`k(x, y) is ${K[bad]} for points ${pair}; choose smaller parameters`);
+    if (bad >= 0) throw new Refused(`k(x, y) is ${K[bad]} for points ${pair}; choose smaller parameters`);
     return K;
   }
 
   const names = Object.keys(LEAVES_KNOWN);
-  Mercer.kernels = { KernelError, bind, gram, leaf, leaves, names, parameters, parse, replaced, write };
+  Mercer.kernels = { KernelError, Refused, bind, gram, leaf, leaves, names, parameters, parse, replaced, write };
 })((globalThis.Mercer = globalThis.Mercer || {}));

@@ -4,10 +4,8 @@
 
 (function (Mercer) {
   const { EPS, cholesky, dot, eigen, forward, row, smo, solve } = Mercer.linalg;
-  const { bind, gram, leaf } = Mercer.kernels;
+  const { Refused, bind, gram, leaf } = Mercer.kernels;
   const TOL = 1e-9, MOST_STEPS = 400000, COMPONENTS = 4;
-
-  class Refused extends Error {}
 
   const count = (n, what, many = `${what}s`) => `${n} ${n === 1 ? what : many}`;
 
@@ -311,6 +309,6 @@
     return { psd, rounding, text: psd ? `${yes}${said}.` : no };
   }
 
-  Mercer.machines = { Refused, TABS, WINDOWS: Object.keys(WINDOWS), fit, rowsOf, short, treeOf, verdict };
+  Mercer.machines = { TABS, WINDOWS: Object.keys(WINDOWS), fit, rowsOf, short, treeOf, verdict };
   Mercer.api = { gram: gramOf, predict, spectrum };
 })((globalThis.Mercer = globalThis.Mercer || {}));

@@ -3,7 +3,7 @@
 "use strict";
 
 (function (Mercer) {
-  const { TABS, WINDOWS } = Mercer.machines;
+  const { TABS, WINDOWS } = Mercer.machines, { Refused } = Mercer.kernels;
   const POINTS = 300, WORLD = 3, CHARACTERS = 60000, CLASSES = 3;
 
   // ---------------------------------------------------------------------------------------------- schema
@@ -38,18 +38,19 @@
 
   function readable(text) {
     try {
-      return typeof text === "string" && Boolean(Mercer.kernels.parse(text));
-    } catch {
+      return Boolean(Mercer.kernels.parse(text));
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
       return false;
     }
   }
 
   /* A state from a plain object; what is not given is as by default. Throws where a key or a value is not of the schema. */
   function checked(given) {
-    if (typeof given !== "object" || given === null || Array.isArray(given)) throw new Error("a state is an object");
+    if (typeof given !== "object" || given === null || Array.isArray(given)) throw new Refused("a state is an object");
     for (const key of Object.keys(given)) {
-      if (!Object.hasOwn(SCHEMA, key)) throw new Error(`there is no setting "${key.slice(0, 40)}"`);
-      if (!SCHEMA[key].check(given[key])) throw new Error(`${key} must be ${SCHEMA[key].says}`);
+      if (!Object.hasOwn(SCHEMA, key)) throw new Refused(`there is no setting "${key.slice(0, 40)}"`);
+      if (!SCHEMA[key].check(given[key])) throw new Refused(`${key} must be ${SCHEMA[key].says}`);
     }
     const taken = Object.keys(SCHEMA).map((key) => [key, Object.hasOwn(given, key) ? given[key] : SCHEMA[key].value]);
     return structuredClone(Object.fromEntries(taken));
@@ -60,12 +61,12 @@
   /* The state that a link holds, null for a link without one. */
   function fromHash(hash) {
     if (hash === "" || hash === "#") return null;
-    if (hash.length > CHARACTERS) throw new Error(`the link is longer than ${CHARACTERS} characters`);
+    if (hash.length > CHARACTERS) throw new Refused(`the link is longer than ${CHARACTERS} characters`);
     let given;
     try {
       given = JSON.parse(decodeURIComponent(hash.slice(1)));
     } catch {
-      throw new Error("the link holds no JSON; it may have been cut");
+      throw new Refused("the link holds no JSON; it may have been cut");
     }
     return checked(given);
   }
