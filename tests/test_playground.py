@@ -259,7 +259,8 @@ def test_what_the_page_writes_is_read_by_the_library(page):
 
 WRONG = ["", "RBF() * Linaer()", "RBF", "RBF(", "RBF)", "RBF() +", "RBF(lengthscale=0)", "2 + $", "RBF() ** 0.5",
          "1 / RBF()", "2.normalise()", "RBF().normalize()", "RBF().exp", "2 ** RBF()",
-         "ArcCosine(3)", "RBF() RBF()", "(RBF()", "RBF().on()", "(" * 50 + "RBF()" + ")" * 50, "1/0*RBF()"]  # fmt: skip
+         "ArcCosine(3)", "RBF() RBF()", "(RBF()", "RBF().on()", "toString()", "RBF().toString()",
+         "(" * 50 + "RBF()" + ")" * 50, "1/0*RBF()"]  # fmt: skip
 ARGUMENTS = {
     "RBF(length=1)": 4,
     "RBF(1, lengthscale=2)": 7,
@@ -346,7 +347,7 @@ BAD = {
     "a point of text": of(line=[["0", "1"]]),
     "too many points": of(line=[[0, 0]] * 301),
     "another version": of(version=2),
-    "a long link": of(kernel="RBF()" + " " * 70000),
+    "a long link": urllib.parse.quote('{"tab": "ridge"' + " " * 21000 + "}"),
 }
 
 
