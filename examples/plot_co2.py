@@ -28,7 +28,8 @@ X, y = load_co2(return_X_y=True)
 last = X[:, 0] > X[-1, 0] - 2.0
 start = GaussianProcessRegressor(BY_HAND, bounds={"season__periodic__period": "fixed"})
 hand = tune(start, X[~last], y[~last], n_rows=ROWS, max_iter=100, random_state=0)
-found = search_kernel(X[~last], y[~last], n_rows=ROWS, depth=DEPTH, random_state=0)
+base = [RBF(1.0), Periodic(1.0, 1.0)]  # what the search may add and multiply
+found = search_kernel(X[~last], y[~last], base=base, n_rows=ROWS, depth=DEPTH, max_iter=40, random_state=0)
 print(found)
 errors = {}
 for name, model in (("by hand", hand.estimator), ("by search", found.estimator)):

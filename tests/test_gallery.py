@@ -29,7 +29,9 @@ def read(path):
 def table():
     """Rows of the table of the gallery by page: ids, question and what is seen."""
     text = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([DE][\dDE, ]*) \| \[`(\w+)`\]\(\.\./examples/(\w+)\.py\) \| (.+?) \| (.+?) \|$", text, re.M)
+    rows = re.findall(
+        r"^\| ([DE][\dDE, ]*) \| \[`(\w+)`\]\(\.\./examples/(\w+)\.py\) \| (.+?) \| (.+?) \|$", text, re.M
+    )
     assert all(name == target for _, name, target, _, _ in rows)
     return {name: {"ids": ids.split(", "), "question": question, "seen": seen} for ids, name, _, question, seen in rows}
 
@@ -77,6 +79,7 @@ def test_a_page_without_the_form_is_seen(tmp_path):
     assert read(page)["ids"] == ["D1"]
 
 
+@pytest.mark.timeout(200)  # none takes half a minute on a machine of its own
 @pytest.mark.parametrize("name", PAGES)
 def test_page_runs(name, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MERCER_PICTURES", str(tmp_path))
@@ -102,6 +105,9 @@ def test_pictures_go_to_the_folder_that_is_asked_for(tmp_path, monkeypatch, caps
     assert save_picture(figure, "b") == Path("deep/er/b.png")
     assert (tmp_path / "out/a.png").exists()
     assert (tmp_path / "deep/er/b.png").exists()
-    assert capsys.readouterr().out.splitlines() == [f"picture: {Path('out/a.png')}", f"picture: {Path('deep/er/b.png')}"]
+    assert capsys.readouterr().out.splitlines() == [
+        f"picture: {Path('out/a.png')}",
+        f"picture: {Path('deep/er/b.png')}",
+    ]
     assert plt.get_fignums() == [figure.number]  # it stays open
     plt.close(figure)
