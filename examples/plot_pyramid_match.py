@@ -2,8 +2,8 @@
 =============
 
 How alike are two sets of points? The pyramid counts points that share a bin, at bins of growing side, and weighs those
-that are new at a level by one over the side. It looks at no pairs; its similarity is at most that of the best
-one-to-one matching, and its cost at least that of the cheapest. Grauman & Darrell (2007).
+that are new at a level by one over the largest L1 distance within a bin. It looks at no pairs; its similarity is at
+most that of the best one-to-one matching, and its cost at least that of the cheapest. Grauman & Darrell (2007).
 
 :Gallery: D22
 """

@@ -73,7 +73,7 @@ def test_a_page_without_the_form_is_seen(tmp_path):
     page = tmp_path / "plot_x.py"
     for text in (good.replace("=====", ""), good.replace("?", "."), good.replace(":Gallery: D1", "D1")):
         page.write_text(text)
-        with pytest.raises(AssertionError, match="plot_x.py does not begin"):
+        with pytest.raises(AssertionError, match=r"plot_x\.py does not begin"):
             read(page)
     page.write_text(good)
     assert read(page)["ids"] == ["D1"]
