@@ -36,6 +36,8 @@ baskets = [
     for h in habit
 ]
 
+shared = [len(baskets[0] & b) / len(baskets[0] | b) for b in baskets]  # what the kernel is
+np.testing.assert_allclose(Jaccard()(baskets[:1], baskets)[0], shared)
 model = KMedoids(5, kernel=Jaccard(), n_init=3, random_state=0).fit(baskets)
 medoids = [baskets[i] for i in model.medoid_indices_]
 agreement = adjusted_rand_score(habit, model.labels_)

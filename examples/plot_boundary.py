@@ -36,6 +36,8 @@ X, t = data()
 x, places = np.linspace(0, 1, 201), np.array([0.0, 0.5])
 mad = NadarayaWatson("gaussian", "mad").fit(X, t)
 h = float(np.ravel(mad.bandwidth_)[0])
+deviation = 1.4826 * np.median(np.abs(X - np.median(X)))
+np.testing.assert_allclose(h, (4 / 300) ** 0.2 * deviation, rtol=1e-3)
 far = np.append(X[:-1], [[50.0]], axis=0)  # one row far away
 assert abs(np.ravel(NadarayaWatson("gaussian", "mad").fit(far, t).bandwidth_)[0] / h - 1) < 0.05
 

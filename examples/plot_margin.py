@@ -33,6 +33,7 @@ def mistakes(margin, d, seed):
     X, y = rows(margin, d, seed)
     model = KernelPerceptron(Linear(), variant="plain", fit_intercept=False, max_iter=5000, random_state=seed).fit(X, y)
     assert model.converged_
+    assert np.abs(model.dual_coef_).sum() == model.n_mistakes_  # each adds its row once
     assert model.score(X, y) == 1
     return model.n_mistakes_
 
