@@ -1,6 +1,8 @@
-"""Predict the strength of concrete: a kernel tuned by exact leave-one-out, what it reached, and a picture of it.
+"""Demo: the strength of concrete
+==============================
 
-Run it with `make demo`, or `python examples/demo.py`.
+How strong is a mixture of concrete? A kernel tuned by exact leave-one-out, what it reached, and a picture of it. Run it
+with ``make demo``, or ``python examples/demo.py``.
 """
 
 import time
