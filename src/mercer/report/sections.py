@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import Any
 
 import numpy as np
 
@@ -162,7 +163,7 @@ def gram(study) -> list:
     if part is None:
         return [el("p", {}, "The model has no kernel object, so there is no Gram matrix to show.")]
     machine = machine_of(study.model)[0]
-    alpha = getattr(machine, "alpha_", getattr(machine, "alpha", None))
+    alpha: Any = getattr(machine, "alpha_", getattr(machine, "alpha", None))
     ridge = hasattr(machine, "degrees_of_freedom") and isinstance(alpha, (int, float)) and alpha > 0
     charts = figures.gram_map(part), figures.spectrum(part, float(alpha) if ridge and len(part.K) == part.n else None)
     words = "Light entries are pairs of rows that the kernel calls alike; blocks on the diagonal are groups with like targets."

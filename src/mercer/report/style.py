@@ -52,7 +52,7 @@ svg .axis{{stroke:var(--soft);stroke-width:1;fill:none;opacity:.65}}
 svg .grid{{stroke:var(--line);stroke-width:1;fill:none}}
 svg .rule{{stroke:var(--soft);stroke-width:1.2;stroke-dasharray:4 3;fill:none}}
 svg .line{{stroke:var(--accent);stroke-width:1.8;fill:none;stroke-linejoin:round}}
-svg .dots{{stroke:var(--accent);stroke-width:3.6;stroke-linecap:round;fill:none;stroke-opacity:.6}}
+svg .dots{{stroke:var(--accent);stroke-width:3.6;stroke-linecap:round;fill:none;stroke-opacity:.7}}
 svg .big{{stroke:var(--accent);stroke-width:8;stroke-linecap:round;fill:none}}
 svg .range{{stroke:var(--accent);stroke-width:2.2;fill:none}}
 svg .bar{{fill:var(--accent);stroke:none}} svg .cell{{fill:var(--accent)}}
