@@ -231,6 +231,7 @@ def test_scores_on_the_page_are_the_scores(line):
             np.testing.assert_allclose(numbers, score, atol=0.06 * (score[2] - score[1]))
     assert with_interval((4.6661, 4.049, 5.289)) == ("4.7", "(4.0 to 5.3)")
     assert with_interval((0.9123, 0.90, 0.92)) == ("0.912", "(0.900 to 0.920)")
+    assert with_interval((-0.007, -0.05, -0.0001)) == ("-0.007", "(-0.050 to 0.000)")
     assert with_interval((0.5, 0.5, 0.5)) == ("0.5", "(0.5 to 0.5)")
     assert with_interval((np.nan, np.nan, np.nan)) == ("–", "(– to –)")
     big = text[text.index('class="answer"') : text.index("</header>")]
@@ -740,6 +741,12 @@ def test_a_little_latex():
     assert plain("(a)") == '<mo stretchy="false">(</mo><mi>a</mi><mo stretchy="false">)</mo>'
     assert plain(r"\left(a\right)") == "<mo>(</mo><mi>a</mi><mo>)</mo>"
     assert plain("u'") == "<msup><mi>u</mi><mo>′</mo></msup>"
+
+    where, what, why = formula(RBF)
+    assert render(where) == "<p>Gaussian (squared exponential) kernel.</p>"
+    assert render(what).startswith('<p class="formula"><math aria-label="k(x, y) = ')
+    assert render(why).startswith("<p><code>lengthscale</code> gives <math ")
+    assert len(formula(KERNELS["ANOVA"])) == 2  # an example comes next
 
     class Odd(Laplacian):
         r"""A kernel: :math:`\unknown{x}` with <b>`code`</b>."""

@@ -44,6 +44,7 @@ def with_interval(score) -> tuple[str, str]:
     if not (np.isfinite(width) and width > 0):
         return number(value), f"({number(low)} to {number(high)})"
     places = int(np.clip(1 - np.floor(np.log10(width)), 0, 8))
+    value, low, high = (round(part, places) + 0.0 for part in (value, low, high))  # no -0.00
     return f"{value:.{places}f}", f"({low:.{places}f} to {high:.{places}f})"
 
 

@@ -18,6 +18,7 @@ _SPACES = {"qquad": "2em", "quad": "1em", "\\,": "0.17em", "\\ ": "0.3em"}
 _TALL = {"left", "right", "Big", "big"}  # the bracket after them is as tall as what it holds
 _SILENT = {"\\!"}
 _BRACKETS = set("()[]|") | {"⟨", "⟩", "‖"}
+_LONG = 400  # characters of a paragraph
 _LARGE = {"∑", "∏", "∫"}
 
 
@@ -34,12 +35,28 @@ def leaf_formulas(kernel) -> list[tuple[str, list]]:
 
 
 def formula(kind: type) -> list:
-    """The first paragraph of a kernel's documentation, and its formula."""
-    doc = inspect.getdoc(kind) or ""
-    first = re.sub(r" \([A-Z]\d+(, [A-Z]\d+)*\)", "", " ".join(doc.split("\n\n")[0].split()))[:400]
-    parts = [_part(piece) for piece in re.split(r"(:math:`[^`]*`|`[^`]*`)", first) if piece]
-    block = re.search(r"\.\. math::[ ]*(.*?)(?:\n\n|\Z)", doc, re.S)
-    return [el("p", {}, parts), el("p", {"class": "formula"}, _set(" ".join(block[1].split()))) if block else None]
+    """The first paragraph of a kernel's documentation, its formula, and what is said of it next."""
+    first, *others = re.split(r"\n\n+", inspect.getdoc(kind) or "")
+    found = [el("p", {}, _parts(first))]
+    place = next((i for i, block in enumerate(others) if block.startswith(".. math::")), None)
+    if place is None:
+        return found
+    found.append(el("p", {"class": "formula"}, _set(" ".join(others[place][9:].split()))))
+    after = [block for block in others[place + 1 : place + 2] if not block.startswith(">>>")]
+    return found + [el("p", {}, _parts(block)) for block in after]
+
+
+def _parts(paragraph):
+    """Text, code and formulas of a paragraph, without numbers of a catalogue; of a long one its first sentences."""
+    text = re.sub(r" \([A-Z]\d+(, [A-Z]\d+)*\)", "", " ".join(paragraph.split()))
+    text = (
+        text
+        if len(text) <= _LONG
+        else text[: text.rindex(". ", 0, _LONG) + 1]
+        if ". " in text[:_LONG]
+        else text[:_LONG]
+    )
+    return [_part(piece) for piece in re.split(r"(:math:`[^`]*`|`[^`]*`)", text) if piece]
 
 
 def _part(piece):

@@ -41,7 +41,7 @@ a{{color:var(--accent);text-underline-offset:.18em;text-decoration-thickness:1px
 a:focus-visible,summary:focus-visible,.wide:focus-visible{{outline:2px solid var(--accent);outline-offset:2px}}
 .figures{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr));gap:1.6rem 2.2rem;margin:1rem 0}}
 figure{{margin:0;min-width:0;break-inside:avoid;max-width:34rem}}
-.small{{grid-template-columns:repeat(auto-fit,minmax(min(100%,19rem),1fr))}}
+.small{{grid-template-columns:repeat(auto-fit,minmax(min(100%,19rem),1fr))}} .small figure{{max-width:24rem}}
 figcaption{{font:.85rem/1.45 var(--plain);color:var(--soft);margin-top:.35rem;overflow-wrap:anywhere}}
 figcaption b{{color:var(--ink);font-weight:600}}
 svg{{display:block;width:100%;height:auto;overflow:visible}}
@@ -81,6 +81,7 @@ footer{{margin-top:3rem;padding-bottom:3rem;color:var(--soft);font:.85rem/1.5 va
 @media print{{:root{{color-scheme:light;{_variables(LIGHT)}--paper:#ffffff}}
 body{{font-size:10.5pt}} header{{padding-top:0}} nav{{display:none}} section{{margin-top:1.4rem}}
 h2,h3{{break-after:avoid}} tr{{break-inside:avoid}} .wide{{overflow:visible}}
+table{{font-size:8pt}} th,td{{padding:.2rem .6rem .2rem 0}} thead th{{white-space:normal}}
 .figures{{grid-template-columns:repeat(2,1fr)}}
 details::details-content{{content-visibility:visible;height:auto}}
 svg .bar,svg .cell,tr.own td,tr.own th,pre{{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
