@@ -51,9 +51,9 @@ def _score(name):
 
 
 # ---------------------------------------------------------------------------------------------- tables
-def table(caption, head, rows, *, left=1, own=()) -> list[Element]:
-    """A table in a box that scrolls by itself. left : columns of words, the others are numbers. own : rows to stress."""
-    kinds = [None if j < left else "n" for j in range(len(head))]
+def table(caption, head, rows, *, words=(0,), own=()) -> list[Element]:
+    """A table in a box that scrolls by itself. words : columns of words, the others are numbers. own : rows to stress."""
+    kinds = [None if j in words else "n" for j in range(len(head))]
     top = el("tr", {}, [el("th", {"scope": "col", "class": kind}, h) for h, kind in zip(head, kinds, strict=True)])
     body = [el("tr", {"class": "own" if i in own else None}, _line(row, kinds)) for i, row in enumerate(rows)]
     inside = el("table", {"aria-label": caption}, el("thead", {}, top), el("tbody", {}, body))
@@ -72,6 +72,8 @@ def _line(row, kinds):
 def _shown(value):
     if isinstance(value, Element):
         return value
+    if value is None:
+        return "–"
     return cut(number(value) if isinstance(value, (float, np.floating)) else value, 60)
 
 
@@ -112,17 +114,13 @@ def predictions(study) -> list:
 
 # ---------------------------------------------------------------------------------------------- what it learned from, and how
 def data(study) -> list:
-    rows = [[cut(c["name"]), cut(c.get("kind")), *(_known(c.get(k)) for k in ("missing", "levels", "low", "high"))]
+    rows = [[cut(c["name"]), cut(c.get("kind")), *(c.get(k) for k in ("missing", "levels", "low", "high"))]
             for c in study.columns[:_COLUMNS]]  # fmt: skip
     more = f", the first {_COLUMNS}" if len(study.columns) > _COLUMNS else ""
     caption = f"{len(study.columns)} columns{more}, and what is in them."
-    listed = table(caption, ["column", "kind", "missing", "levels", "from", "to"], rows, left=2)
+    listed = table(caption, ["column", "kind", "missing", "levels", "from", "to"], rows, words=(0, 1))
     listed = _folded(f"All {len(study.columns)} columns{more}", listed) if len(rows) > _FOLDED else listed
     return [_figures(figures.target_chart(study.y_train, study.task, study.classes)), listed]
-
-
-def _known(value):
-    return "–" if value is None else value
 
 
 def kernel(study) -> list:
@@ -183,7 +181,12 @@ def rows(study) -> list:
     some = f"The first {_VALUES} of {len(names)} columns" if len(names) > _VALUES else "Values"
     words = f"Rows are numbered from 0 in the order of the training rows. Influence is {found.how}."
     caption = f"The {len(lines)} most influential training rows. {some}, as the model is given them."
-    return [el("p", {}, words), table(caption, [cut(h, 24) for h in head], lines)]
+    return [el("p", {}, words), table(caption, [cut(h, 24) for h in head], lines, words=_of_words(lines))]
+
+
+def _of_words(lines):
+    """Columns of a table that hold text."""
+    return [j for j in range(len(lines[0])) if j == 0 or any(isinstance(line[j], str) for line in lines)]
 
 
 def _value_names(study, width):
@@ -197,9 +200,9 @@ def search(study) -> list:
     if not study.candidates:
         return []
     names = list(dict.fromkeys(name for c in study.candidates for name in c))
-    lines = [[c.get(name, "–") for name in names] for c in study.candidates[:_CANDIDATES]]
+    lines = [[c.get(name) for name in names] for c in study.candidates[:_CANDIDATES]]
     more = f"; the first {_CANDIDATES} are shown" if len(study.candidates) > _CANDIDATES else ""
-    listed = table("What was tried.", [cut(name) for name in names], lines)
+    listed = table("What was tried.", [cut(name) for name in names], lines, words=_of_words(lines))
     return [_folded(f"{len(study.candidates)} settings were tried{more}", listed) if len(lines) > _FOLDED else listed]
 
 

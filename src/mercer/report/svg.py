@@ -12,7 +12,7 @@ from mercer.report.html import Element, el, visible
 __all__ = ["Axis", "Plot", "picture", "png", "rows_axis", "shortened"]
 
 _MOST = 1500  # points of a picture; of more, evenly spread ones are drawn
-_ROOM = (46.0, 10.0, 12.0, 40.0)  # left, right, above, below
+_ROOM = (54.0, 10.0, 12.0, 40.0)  # left, right, above, below
 _LONGEST = 18  # letters of a name beside a picture
 _LETTER = 6.6  # width of a letter of the labels, about
 
