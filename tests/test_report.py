@@ -6,6 +6,7 @@ import struct
 import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from browser import browser  # noqa: F401
-from mercer import SVC, GaussianProcessRegressor, KernelLogistic, KernelMachineRegressor, KernelRidge, KernelRidgeCV
+from mercer import (
+    SVC,
+    GaussianProcessRegressor,
+    KernelLogistic,
+    KernelMachineRegressor,
+    KernelRidge,
+    KernelRidgeCV,
+    MKLRegressor,
+)
 from mercer.errors import NumericalWarning
 from mercer.kernels import RBF, Laplacian, Linear, Spectrum, Window
 from mercer.registry import KERNELS
@@ -27,7 +36,7 @@ from mercer.report.figures import number, with_interval
 from mercer.report.formula import formula, mathml
 from mercer.report.html import cut, el, render, visible
 from mercer.report.intervals import scores, wilson
-from mercer.report.making import _told
+from mercer.report.making import _columns, _told
 from mercer.report.rows import COEFFICIENT, LEFT_OUT, gram_part, influence
 from mercer.report.style import DARK, LIGHT, SHADE
 from mercer.report.svg import Axis, Plot, picture, png, rows_axis
@@ -457,6 +466,30 @@ def test_models_that_are_no_sums_over_training_rows():
     assert "no kernel object" in text
     centres = KernelMachineRegressor(kernel=RBF(1.0), n_centers=5, random_state=0).fit(X, y)
     assert influence(study_of(centres, X, y, X, y, baselines=False)) is None
+    shared = KernelMachineRegressor(
+        kernel=RBF(1.0), normalised=True, centers="random", n_centers=5, random_state=0
+    ).fit(X, y)
+    assert influence(study_of(shared, X, y, X, y, baselines=False)) is None  # no sum over kernels
+
+
+def test_sums_of_kernels_keep_their_rows_elsewhere():
+    X, y = rows(30)
+    model = MKLRegressor([RBF(1.0), Linear()], cv=2).fit(X, y)
+    study = study_of(model, X, y, X, y, baselines=False)
+    found = influence(study)
+    place = [np.array_equal(x, X[found.index[0]]) for x in model.expansion_.centres].index(True)
+    np.testing.assert_allclose(found.sizes[0], np.abs(model.expansion_.coefficients[place, 0]))
+    assert found.sizes[0] == np.abs(model.expansion_.coefficients).max()
+    check_harmless(report_html(study))
+
+
+def test_sparse_columns_are_summed_up_together():
+    X = np.array([[0.0, -1.0, 0.0], [2.0, np.nan, 0.0], [3.0, -4.0, 0.0]])
+    found = _columns(sp.csr_array(X), ["a", "b", "c"])
+    known = {"kind": "numeric", "levels": None}
+    assert found[0] == {"name": "a", "missing": 0, "low": 0.0, "high": 3.0, **known}
+    assert (found[1]["missing"], found[2]["missing"]) == (1, 0)
+    assert (found[2]["low"], found[2]["high"]) == (0.0, 0.0)
 
 
 def test_many_rows_are_not_left_out(monkeypatch):
@@ -501,8 +534,6 @@ def test_columns_of_tables():
     check_harmless(report_html(study))
     columns = replace(study, X_train=frame).columns
     assert columns[1]["levels"] == 2
-    from mercer.report.making import _columns
-
     assert _columns(frame, ["size", "age"])[1] == {
         "name": "age",
         "kind": "numeric",
@@ -569,10 +600,14 @@ def test_what_models_say_of_their_approximations():
     assert study.approximations[0] in report_html(study)
     assert influence(study).how == COEFFICIENT
     assert set(influence(study).index) <= set(few.landmarks_)
-    sparse = GaussianProcessRegressor(RBF(1.0), method="sparse", n_inducing=8, optimizer=None).fit(X, y)
-    assert _told(sparse, 60) == ["8 inducing rows stand for all 60 rows, by a lower bound of the evidence"]
-    by_steps = KernelRidge(0.1, kernel=RBF(1.0), solver="cg").fit(X, y)
-    assert "conjugate gradients" in _told(by_steps, 60)[0]
+    machine = SimpleNamespace(X_fit_=X[:8], solver_used_="sparse")
+    assert _told(machine, 60) == ["8 inducing rows stand for all 60 rows, by a lower bound of the evidence"]
+    machine = SimpleNamespace(X_fit_=X, solver_used_="cg", converged_=False, repair_="clip")
+    assert [note.split(",")[0] for note in _told(machine, 60)] == [
+        "the linear system was solved by conjugate gradients",
+        "the solver stopped before it reached its tolerance",
+        "the Gram matrix is not positive semi-definite and was repaired: clip",
+    ]
     assert study_of(few, X, y, X, y, approximations=["mine"], baselines=False).approximations == ["mine"]
     assert _told(KernelLogistic(kernel=RBF(1.0)).fit(X, y > 0), 60) == []
 

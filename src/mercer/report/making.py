@@ -1,6 +1,7 @@
 """A study of a model that is fitted already: what it was fitted to, and how well it predicts rows it has not seen."""
 
 import platform
+import warnings
 from importlib import metadata
 from time import perf_counter
 
@@ -8,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -122,20 +124,27 @@ def _names(X, names):
 
 
 def _columns(X, names):
-    return [{"name": name, **_summary(column)} for name, column in zip(names, _each(X, len(names)), strict=True)]
+    if sp.issparse(X):
+        return _sparse_columns(sp.csc_array(X), names)
+    return [{"name": name, **_summary(column)} for name, column in zip(names, _each(X), strict=True)]
 
 
-def _each(X, width):
+def _each(X):
     if isinstance(X, Table):
         return list(X.columns)
     if hasattr(X, "columns"):
         return [np.asarray(X[name]) for name in X.columns]
-    if sp.issparse(X):
-        X = sp.csc_array(X)
-        return [X[:, [j]].toarray().ravel() for j in range(width)]
     if getattr(X, "ndim", 1) == 2:
         return list(np.asarray(X).T)
     return [_objects(X)]
+
+
+def _sparse_columns(X, names):
+    """All columns at once: there may be very many."""
+    missing = np.bincount(np.repeat(np.arange(X.shape[1]), np.diff(X.indptr))[np.isnan(X.data)], minlength=X.shape[1])
+    low, high = (side.toarray().ravel().tolist() for side in (X.min(axis=0), X.max(axis=0)))
+    each = zip(names, missing.tolist(), low, high, strict=True)
+    return [{"name": n, "kind": "numeric", "missing": m, "levels": None, "low": a, "high": b} for n, m, a, b in each]
 
 
 def _objects(X):
@@ -202,7 +211,9 @@ def _simple(task, X):
 def _fitted(model, X, y):
     constant = isinstance(model, (DummyRegressor, DummyClassifier)) or len(y) <= _LINEAR_ROWS
     some = np.arange(len(y)) if constant else np.linspace(0, len(y) - 1, _LINEAR_ROWS).astype(int)
-    return model.fit(_plain(X, model)[some], y[some])
+    with warnings.catch_warnings():  # a baseline that has not converged to the last digit is one all the same
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(_plain(X, model)[some], y[some])
 
 
 # ---------------------------------------------------------------------------------------------- words

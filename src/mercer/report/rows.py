@@ -97,7 +97,7 @@ def _by_leaving_out(study, machine, prepare, most):
     n = len(study.y_train)
     if study.task != "regression" or np.ndim(study.y_train) != 1 or not hasattr(machine, "leave_one_out"):
         return None
-    numbers, sure = _numbers(study, machine, prepare)
+    numbers, sure = _numbers(study, machine, prepare, machine.X_fit_)
     if numbers is None or not sure or n > _FACTORED or 32 * n * n > budget(machine.memory):
         return None
     found = machine.leave_one_out()
@@ -109,11 +109,12 @@ def _by_leaving_out(study, machine, prepare, most):
 
 
 def _by_coefficients(study, machine, prepare, most):
-    if not hasattr(type(machine), "expansion_"):
+    expansion = getattr(machine, "expansion_", None)
+    if expansion is None:
         return None
-    coefficients = np.asarray(machine.expansion_.coefficients, float)
+    coefficients = np.asarray(expansion.coefficients, float)
     numbers = next((found for name in _NUMBERS if (found := getattr(machine, name, None)) is not None), None)
-    numbers = _numbers(study, machine, prepare)[0] if numbers is None else np.asarray(numbers)
+    numbers = _numbers(study, machine, prepare, expansion.centres)[0] if numbers is None else np.asarray(numbers)
     if numbers is None or len(numbers) != len(coefficients):
         return None
     sizes = np.sqrt((coefficients**2).sum(axis=1))
@@ -121,8 +122,8 @@ def _by_coefficients(study, machine, prepare, most):
     return Influence(numbers[top], sizes[top], COEFFICIENT)
 
 
-def _numbers(study, machine, prepare):
-    """Numbers of the rows of a fit among the training rows, and whether each stands for one target without doubt.
+def _numbers(study, machine, prepare, centres):
+    """Numbers of the rows of a fit, its centres, among the training rows, and whether each stands for one target without doubt.
 
     Models may merge equal rows, or put them in an order of their own: then rows are found by their content. None where a row
     is no training row, such as a centre between them.
@@ -132,7 +133,7 @@ def _numbers(study, machine, prepare):
         kept = getattr(machine, "kept_", None)
         return (np.arange(n) if kept is None else np.asarray(kept)), True
     rows = double(machine.kernel_.validated(prepare(study.X_train)))
-    known, fitted = list(_row_keys(rows)), list(_row_keys(double(machine.X_fit_)))
+    known, fitted = list(_row_keys(rows)), list(_row_keys(double(centres)))
     for index in (np.arange(n), merged(rows, np.asarray(study.y_train), None)[3]):
         if fitted == [known[i] for i in index]:
             return index, True
