@@ -550,7 +550,9 @@ def test_one_constant_class_and_few_rows():
         flat = study_of(model.fit(X, np.zeros(12)), X, np.zeros(12), X[:2], np.zeros(2))
         assert list(flat.scores) == ["rmse", "mae"]
         check_harmless(report_html(flat))
-    one = study_of(SVC(kernel=RBF(1.0)).fit(X, y > 0), X, y > 0, X[:1], y[:1] > 0)
+    up = np.flatnonzero(y > 0)[:1]
+    one = study_of(SVC(kernel=RBF(1.0)).fit(X, y > 0), X, y > 0, X[up], y[up] > 0)
+    assert one.y_test.tolist() == [1]  # the code of a class, also where the others are missing
     check_harmless(report_html(one))
 
 
