@@ -5,11 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.estimators.additive import additive_parts, decompose, shown
-from mercer.plots.canvas import COLOURS, axes_for
+from mercer.plots.canvas import COLOURS, axes_for, line_grid, some_rows
 
 __all__ = ["DecompositionDisplay"]
-
-_MARKS = 2000  # points of a picture at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +60,7 @@ class DecompositionDisplay:
 def _draw(panel, ax, style):
     if panel.points is not None:
         x, y = panel.points
-        some = np.linspace(0, len(x) - 1, min(len(x), _MARKS)).round().astype(int)
-        ax.plot(x[some], y[some], ".", color="#222222", markersize=2.5, alpha=0.5)
+        ax.plot(some_rows(x), some_rows(y), ".", color="#222222", markersize=2.5, alpha=0.5)
     (line,) = ax.plot(panel.x, panel.mean, **style)
     ax.fill_between(
         panel.x, panel.mean - 2 * panel.sd, panel.mean + 2 * panel.sd, color=line.get_color(), alpha=0.2, linewidth=0
@@ -75,7 +72,7 @@ def _draw(panel, ax, style):
 
 
 def _of_one_column(model, X, y, resolution, margin):
-    xs = _grid(X[:, 0], resolution, margin)
+    xs = line_grid(X[:, 0], resolution, margin)
     mean, sd = model.predict(xs[:, None], return_std=True)
     yield Panel("the whole", xs, mean, sd, None if y is None else (X[:, 0], np.asarray(y, float)))
     for term in decompose(model, xs[:, None], centred=True):
@@ -92,14 +89,9 @@ def _of_many_columns(model, X, resolution, margin):
             continue
         column = kernel.columns[0]
         rows = np.repeat(X.mean(axis=0)[None], resolution, axis=0)
-        rows[:, column] = _grid(X[:, column], resolution, margin)
+        rows[:, column] = line_grid(X[:, column], resolution, margin)
         term = [t for t in decompose(model, rows, centred=True) if t.kernel is not None][place]
         panels.append(Panel(term.name, rows[:, column], term.mean, term.sd, column=f"column {column}"))
     if not panels:
         raise ValueError(f"no term of {shown(model.kernel_)} reads one column alone; there is no curve to draw")
     return panels, left_out
-
-
-def _grid(x, resolution, margin):
-    room = margin * (float(np.ptp(x)) or 1.0)
-    return np.linspace(x.min() - room, x.max() + room, resolution)

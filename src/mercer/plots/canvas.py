@@ -4,7 +4,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["COLOURS", "axes_for", "checked_labels", "one_axes"]
+__all__ = [
+    "COLOURS",
+    "axes_for",
+    "checked_labels",
+    "finished",
+    "line_grid",
+    "one_axes",
+    "pale",
+    "plane_grid",
+    "some_rows",
+]
+
+_MARKS = 2000  # points of a picture at most; of more rows, evenly spread ones are shown
 
 #: Of classes and clusters; they differ in lightness too.
 COLOURS = ("#2b6ca3", "#d9772b", "#4f9a5b", "#8e5aa8", "#b5404e", "#7f7f7f", "#c2a12b", "#3aa6a6", "#d177a8", "#5b5b5b")
@@ -49,3 +61,35 @@ def checked_labels(labels, n: int) -> np.ndarray | None:
     if labels.shape != (n,):
         raise ValueError(f"labels have shape {labels.shape}, but there are {n} rows")
     return labels
+
+
+def finished(display, ax, *, framed=False):
+    """The display with `axes_` and `figure_`, its axes without lines above and on the right."""
+    if not framed:
+        ax.spines[["top", "right"]].set_visible(False)
+    display.axes_, display.figure_ = np.array([ax], dtype=object), ax.figure
+    return display
+
+
+def some_rows(rows, most=_MARKS):
+    """All rows, or so many of them, evenly spread."""
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
+
+
+def line_grid(x, resolution, margin) -> np.ndarray:
+    """Places (r,) from below the smallest number to above the largest; margin : a share of their range."""
+    room = margin * (float(np.ptp(x)) or 1.0)
+    return np.linspace(x.min() - room, x.max() + room, resolution)
+
+
+def plane_grid(X, resolution, margin):
+    """Coordinates (r,) of columns and lines of a grid around points (n, 2), and its points (r * r, 2), line by line."""
+    xs, ys = (line_grid(X[:, j], resolution, margin) for j in range(2))
+    return xs, ys, np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
+
+
+def pale(colour, share):
+    """A light form of a colour, as if so much of it lay on white; not transparent, so that legends show what is seen."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(1.0 - share * (1.0 - part) for part in to_rgb(colour))

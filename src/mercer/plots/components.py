@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.plots.canvas import COLOURS, axes_for, checked_labels, one_axes
+from mercer.plots.canvas import COLOURS, axes_for, checked_labels, finished, one_axes, plane_grid
 
 __all__ = ["EigenfunctionsDisplay", "EmbeddingDisplay", "LatentSpaceDisplay"]
 
@@ -24,7 +24,7 @@ class EigenfunctionsDisplay:
         X = np.asarray(X, float)
         if X.ndim != 2 or X.shape[1] != 2:
             raise ValueError(f"contours need rows with two columns, got X of shape {X.shape}")
-        xs, ys, grid = _grid(X, resolution, margin)
+        xs, ys, grid = plane_grid(X, resolution, margin)
         T = model.transform(grid)[:, :n_components]
         values = T.T.reshape(-1, resolution, resolution)
         return cls(values, xs, ys, X, _titles(model, len(values))).plot(axes=axes, columns=columns)
@@ -41,14 +41,6 @@ class EigenfunctionsDisplay:
             ax.set(xticks=[], yticks=[], title=self.titles[j] if self.titles else "", aspect="equal")
         self.figure_ = self.axes_[0].figure
         return self
-
-
-def _grid(X, resolution, margin):
-    """Coordinates (r,) of columns and lines of a grid around points (n, 2), and its points (r * r, 2), line by line."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    room = margin * np.maximum(high - low, 1e-12)
-    xs, ys = (np.linspace(low[j] - room[j], high[j] + room[j], resolution) for j in range(2))
-    return xs, ys, np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
 
 
 def _titles(model, count):
@@ -85,9 +77,7 @@ class EmbeddingDisplay:
                 ax.scatter(*mine.T, **{"color": COLOURS[c % len(COLOURS)], "label": str(label), **style})
             ax.legend(frameon=False, fontsize="small")
         ax.set(xlabel=self.names[0], ylabel=self.names[1])
-        ax.spines[["top", "right"]].set_visible(False)
-        self.axes_, self.figure_ = np.array([ax], dtype=object), ax.figure
-        return self
+        return finished(self, ax)
 
 
 class LatentSpaceDisplay(EmbeddingDisplay):
@@ -110,7 +100,7 @@ class LatentSpaceDisplay(EmbeddingDisplay):
         if max(components) >= X.shape[1]:
             raise ValueError(f"components={components} are asked for, but the model has {X.shape[1]}")
         chosen = list(components)
-        xs, ys, grid = _grid(X[:, chosen], resolution, margin)
+        xs, ys, grid = plane_grid(X[:, chosen], resolution, margin)
         at = np.tile(X.mean(axis=0), (len(grid), 1))
         at[:, chosen] = grid
         std = model.inverse_transform(at, return_std=True)[1] / model.scale_

@@ -2,11 +2,9 @@
 
 import numpy as np
 
-from mercer.plots.canvas import COLOURS, one_axes
+from mercer.plots.canvas import COLOURS, finished, line_grid, one_axes, pale, plane_grid, some_rows
 
 __all__ = ["BandwidthDisplay", "ConditionalDensityDisplay", "DensityDisplay"]
-
-_MARKS = 2000  # points of a picture at most; of more rows, evenly spread ones are shown
 
 
 class DensityDisplay:
@@ -25,13 +23,11 @@ class DensityDisplay:
         X = np.asarray(X, float)
         if X.ndim != 2 or X.shape[1] not in (1, 2):
             raise ValueError(f"a picture of a density needs rows with one or two columns, got X of shape {X.shape}")
-        low, high = X.min(axis=0), X.max(axis=0)
-        room = margin * np.where(high > low, high - low, 1.0)
-        resolution = resolution or (500 if X.shape[1] == 1 else 100)
-        axes = [np.linspace(low[j] - room[j], high[j] + room[j], resolution) for j in range(X.shape[1])]
-        grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, X.shape[1])
-        values = np.exp(model.score_samples(grid)).reshape((resolution,) * X.shape[1])
-        return cls(values, *axes, X=X).plot(ax, **style)
+        if X.shape[1] == 1:
+            xs = line_grid(X, resolution or 500, margin)
+            return cls(np.exp(model.score_samples(xs[:, None])), xs, X=X).plot(ax, **style)
+        xs, ys, grid = plane_grid(X, resolution or 100, margin)
+        return cls(np.exp(model.score_samples(grid)).reshape(len(ys), len(xs)), xs, ys, X=X).plot(ax, **style)
 
     def plot(self, ax=None, *, rug=True, label=None, levels=9, **style) -> "DensityDisplay":
         """Draw a curve with marks at the rows, or contours with the rows; `style` goes to the curve or the contours."""
@@ -40,18 +36,16 @@ class DensityDisplay:
             self._curve(ax, rug, label, {"color": COLOURS[0], **style})
         else:
             self._contours(ax, rug, levels, {"cmap": "Blues", **style})
-        self.axes_, self.figure_ = np.array([ax], dtype=object), ax.figure
-        return self
+        return finished(self, ax, framed=self.ys is not None)
 
     def _curve(self, ax, rug, label, style):
         (line,) = ax.plot(self.xs, self.values, label=label, **style)
         ax.fill_between(self.xs, self.values, color=line.get_color(), alpha=0.15, linewidth=0)
         if rug and self.X is not None:  # the height of the marks is a share of the axes, whatever the density
-            ax.plot(_some(self.X[:, 0]), np.full(len(_some(self.X)), 0.02), "|", color="#444444", markersize=7, alpha=0.6,
+            ax.plot(some_rows(self.X[:, 0]), np.full(len(some_rows(self.X)), 0.02), "|", color="#444444", markersize=7, alpha=0.6,
                     transform=ax.get_xaxis_transform())  # fmt: skip
         ax.set_ylim(bottom=0.0)
         ax.set(ylabel="density")
-        ax.spines[["top", "right"]].set_visible(False)
 
     def _contours(self, ax, rug, levels, style):
         top = float(self.values.max()) or 1.0
@@ -59,7 +53,7 @@ class DensityDisplay:
         ax.contourf(self.xs, self.ys, self.values, levels=heights, **style)
         ax.contour(self.xs, self.ys, self.values, levels=heights[1:-1], colors="#444444", linewidths=0.5)
         if rug and self.X is not None:
-            ax.plot(*_some(self.X).T, ".", color="#222222", markersize=3, alpha=0.7)
+            ax.plot(*some_rows(self.X).T, ".", color="#222222", markersize=3, alpha=0.7)
 
 
 class ConditionalDensityDisplay:
@@ -78,16 +72,9 @@ class ConditionalDensityDisplay:
 
         levels : shares that the bands hold; 0.9 goes from the 5 % to the 95 % quantile.
         """
-        X, t = np.asarray(X, float), np.asarray(t, float).ravel()
-        if X.ndim != 2 or X.shape[1] != 1 or len(t) != len(X):
-            raise ValueError(
-                f"this picture needs rows with one column and one target each, got {X.shape} and {t.shape}"
-            )
-        levels = np.sort(np.atleast_1d(np.asarray(levels, float)))[::-1]
-        if not ((levels > 0) & (levels < 1)).all():
-            raise ValueError(f"levels={levels.tolist()} must lie between 0 and 1")
-        room = margin * (np.ptp(X) or 1.0)
-        xs = np.linspace(X.min() - room, X.max() + room, resolution)
+        X, t = one_column(X, t)
+        levels = checked_levels(levels)
+        xs = line_grid(X, resolution, margin)
         mean = np.ravel(model.predict(xs[:, None]))
         bands = model.predict_quantiles(xs[:, None], np.concatenate([0.5 - levels / 2, 0.5 + levels / 2]))
         return cls(xs, mean, bands[:, : len(levels)], bands[:, len(levels) :], levels, X[:, 0], t).plot(ax, **style)
@@ -99,14 +86,29 @@ class ConditionalDensityDisplay:
             self.xs, self.mean, **{"color": COLOURS[0], "linewidth": 1.8, "zorder": 3, "label": label, **style}
         )
         for b, level in enumerate(self.levels):
-            ax.fill_between(self.xs, self.lower[:, b], self.upper[:, b], color=_pale(line.get_color(), b), linewidth=0,
+            shade = pale(line.get_color(), min(0.18 + 0.22 * b, 0.8))
+            ax.fill_between(self.xs, self.lower[:, b], self.upper[:, b], color=shade, linewidth=0,
                             label=f"{100 * level:.3g} %", zorder=1 + 0.01 * b)  # fmt: skip
         if points and self.X is not None:
-            ax.plot(_some(self.X), _some(self.t), ".", color="#222222", markersize=4, alpha=0.7, zorder=2)
+            ax.plot(some_rows(self.X), some_rows(self.t), ".", color="#222222", markersize=4, alpha=0.7, zorder=2)
         ax.legend(frameon=False, fontsize="small")
-        ax.spines[["top", "right"]].set_visible(False)
-        self.axes_, self.figure_ = np.array([ax], dtype=object), ax.figure
-        return self
+        return finished(self, ax)
+
+
+def one_column(X, t):
+    """Rows (n, 1) and their targets (n,)."""
+    X, t = np.asarray(X, float), np.asarray(t, float).ravel()
+    if X.ndim != 2 or X.shape[1] != 1 or len(t) != len(X):
+        raise ValueError(f"this picture needs rows with one column and one target each, got {X.shape} and {t.shape}")
+    return X, t
+
+
+def checked_levels(levels) -> np.ndarray:
+    """Shares that bands hold, the widest first."""
+    levels = np.sort(np.atleast_1d(np.asarray(levels, float)))[::-1]
+    if not ((levels > 0) & (levels < 1)).all():
+        raise ValueError(f"levels={levels.tolist()} must lie between 0 and 1")
+    return levels
 
 
 class BandwidthDisplay:
@@ -143,20 +145,4 @@ class BandwidthDisplay:
         ax.plot([self.chosen], [at], "o", color=COLOURS[1], zorder=3, label=f"{self.chosen:.3g}")
         ax.legend(frameon=False, fontsize="small", title="chosen", title_fontsize="small")
         ax.set(xlabel="bandwidth", ylabel=ylabel)
-        ax.spines[["top", "right"]].set_visible(False)
-        self.axes_, self.figure_ = np.array([ax], dtype=object), ax.figure
-        return self
-
-
-def _pale(colour, place):
-    """A light form of a colour, less so for inner bands; not transparent, so that the legend shows what is seen."""
-    from matplotlib.colors import to_rgb
-
-    share = min(0.18 + 0.22 * place, 0.8)
-    return tuple(1.0 - share * (1.0 - part) for part in to_rgb(colour))
-
-
-def _some(rows):
-    if len(rows) <= _MARKS:
-        return rows
-    return rows[np.linspace(0, len(rows) - 1, _MARKS).astype(int)]
+        return finished(self, ax)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mercer.plots.canvas import COLOURS, one_axes
+from mercer.plots.canvas import COLOURS, finished, line_grid, one_axes
 
 __all__ = ["NullDistributionDisplay", "WitnessDisplay"]
 
@@ -40,9 +40,7 @@ class NullDistributionDisplay:
         squared = "MMD²" if test.name == "MMD" else "HSIC"
         ax.set(xlabel=f"{squared}, {test.estimator}", ylabel="density", title=f"what chance gives, by {test.method}")
         ax.legend(frameon=False, fontsize="small", loc="upper left", ncols=2)
-        ax.spines[["top", "right"]].set_visible(False)
-        self.axes_, self.figure_ = np.array([ax], dtype=object), ax.figure
-        return self
+        return finished(self, ax)
 
 
 class WitnessDisplay:
@@ -58,8 +56,7 @@ class WitnessDisplay:
         if any(side.ndim > 2 or side.size != len(side) for side in (X, Y)):
             raise ValueError(f"a picture of the witness needs rows of one column, got shapes {X.shape} and {Y.shape}")
         both = np.concatenate([X.ravel(), Y.ravel()])
-        room = 0.1 * (np.ptp(both) or 1.0)
-        xs = np.linspace(both.min() - room, both.max() + room, resolution)
+        xs = line_grid(both, resolution, 0.1)
         return cls(xs, test.witness(xs[:, None]), X.ravel(), Y.ravel()).plot(ax, **style)
 
     def plot(self, ax=None, **style) -> "WitnessDisplay":
@@ -77,6 +74,4 @@ class WitnessDisplay:
         ax.margins(y=0.14)
         ax.set(xlabel="x", ylabel="witness")
         ax.legend(frameon=False, fontsize="small")
-        ax.spines[["top", "right"]].set_visible(False)
-        self.axes_, self.figure_ = np.array([ax], dtype=object), ax.figure
-        return self
+        return finished(self, ax)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mercer.plots.canvas import COLOURS, axes_for
+from mercer.plots.canvas import COLOURS, axes_for, pale
 
 __all__ = ["ComparisonDisplay"]
 
@@ -55,7 +55,7 @@ class ComparisonDisplay:
     def _bars(self, ax):
         y = np.arange(len(self.names))
         for values, move, share, label in ((self.fit, -0.19, 1.0, "fit"), (self.predict, 0.19, 0.45, "predict")):
-            colours = [_paler(_colour(j), share) for j in y]
+            colours = [pale(_colour(j), share) for j in y]
             ax.barh(y + move, np.maximum(values, 1e-6), height=0.36, color=colours)
             for j in y:
                 ax.annotate(label, (max(values[j], 1e-6), j + move), (3, 0), textcoords="offset points", va="center",
@@ -105,9 +105,3 @@ def _places(ax):
 
 def _colour(j):
     return COLOURS[j % len(COLOURS)]
-
-
-def _paler(colour, share):
-    from matplotlib.colors import to_rgb
-
-    return tuple(1.0 - share * (1.0 - part) for part in to_rgb(colour))
