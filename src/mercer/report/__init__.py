@@ -1,0 +1,1 @@
+"""What a study found, as a record and as a page."""
