@@ -31,6 +31,14 @@ def show_versions() -> None:
         print("  " + ", ".join(f"{field} {value}" for field, value in pool.items()))
 
 
+def installation() -> dict[str, str]:
+    """The same facts, flat: system, packages that are installed, thread pools."""
+    packages = {name: _installed(name) for name in (*_REQUIRED, *_OPTIONAL)}
+    pools = [", ".join(f"{field} {value}" for field, value in pool.items()) for pool in _thread_pools()]
+    there = {name: version for name, version in packages.items() if version != "not installed"}
+    return {**_system(), **there, **{f"thread pool {i}": pool for i, pool in enumerate(pools, 1)}}
+
+
 def _system() -> dict[str, str]:
     return {
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
