@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # of argparse
         return stop.code if isinstance(stop.code, int) else 2
     except KeyboardInterrupt:
-        return console.fail("stopped; nothing was written", 130)
+        return console.fail("stopped", 130)
     finally:
         console.close()
 

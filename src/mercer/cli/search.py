@@ -36,6 +36,7 @@ MODELS = {
 ROWS = 2000  # rows of the search at most
 EXACT = 12_000  # rows up to which ridge and logistic regression use all rows as centres
 LANDMARKS = 2000
+RAISES = 5  # alphas that are tried, each 100 times the last, where a fit on landmarks does not converge
 GP_ROWS = 3000  # rows up to which Gaussian processes take the closed form
 FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0, 0.125, 8.0)  # of the median distance
 FINER = (2**-0.5, 2**0.5)
@@ -166,7 +167,9 @@ class Search:
 
     @property
     def _price(self):
-        return "alpha" if self.model in ("ridge", "logistic", "gp") else "C"
+        return (
+            "alpha" if self.task == "regression" else "C"
+        )  # ridge and support vectors choose the kernel for all models
 
     def _scores(self, kernel):
         """Prices and the scores they reach: by closed-form leave-one-out for ridge, by folds for others."""
@@ -234,11 +237,26 @@ class Search:
         if n <= ROWS:
             alphas = [a * found.price for a in (0.1, 0.3, 1.0, 3.0, 10.0)]
             return KernelRidgeCV(alphas, kernel=found.kernel, fit_intercept=True).fit(X, y)
-        landmarks = None if n <= EXACT else LANDMARKS
-        model = KernelRidge(found.price, kernel=found.kernel, fit_intercept=True, n_landmarks=landmarks, random_state=0)
-        model.fit(X, y)
-        if landmarks is not None:
-            found.approximations.append(_landmarks_told(model))
+        if n <= EXACT:
+            return KernelRidge(found.price, kernel=found.kernel, fit_intercept=True).fit(X, y)
+        model = self._on_landmarks(found, X, y)
+        found.approximations.append(_landmarks_told(model))
+        return model
+
+    def _on_landmarks(self, found, X, y):
+        """A ridge on landmarks, with an alpha for which its iterations converge: a search by gradient may find less."""
+        model = KernelRidge(kernel=found.kernel, fit_intercept=True, n_landmarks=LANDMARKS, random_state=0)
+        for alpha in found.price * 100.0 ** np.arange(RAISES):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the next alpha answers it
+                if model.set_params(alpha=float(alpha)).fit(X, y).converged_:
+                    break
+        if model.alpha > found.price:
+            found.approximations.append(
+                f"alpha was raised from {found.price:.2g} to {model.alpha:.2g} for the landmarks"
+            )
+        if not model.converged_:
+            found.approximations.append(f"the fit on landmarks stopped at a residual of {model.residual_:.1e}")
         return model
 
     def _fitted_svr(self, found, X, y):
@@ -259,25 +277,25 @@ class Search:
 
     def _fitted_gp(self, found, X, y):
         if self.task == "classification":
-            return self._on_affordable_rows(found, GaussianProcessClassifier(kernel=1.0 * found.kernel), X, y)
+            return self._on_affordable_rows(found, GaussianProcessClassifier(kernel=1.0 * found.kernel), X, y, power=3)
         if len(y) > GP_ROWS:
             found.approximations.append("the Gaussian process is one of inducing rows (method='sparse')")
         method = "exact" if len(y) <= GP_ROWS else "sparse"
         return GaussianProcessRegressor(kernel=1.0 * found.kernel, method=method).fit(X, y)
 
-    def _on_affordable_rows(self, found, model, X, y):
-        """Machines whose time grows like the square of the rows: as many rows as the time that is left will take."""
+    def _on_affordable_rows(self, found, model, X, y, power=2):
+        """Machines whose time grows like a power of the rows: as many rows as the time that is left will take."""
         n = len(y)
         if n > len(self.y):
             began = time.monotonic()
             model.fit(self.rows, self.y)
-            pace = max(time.monotonic() - began, 1e-3) / len(self.y) ** 2
-            affordable = int(math.sqrt(max(self.clock.left, 0.1 * self.clock.limit) / (1.5 * pace)))
+            pace = 1.5 * max(time.monotonic() - began, 1e-3) / len(self.y) ** power
+            affordable = int((max(self.clock.left, 0.1 * self.clock.limit) / pace) ** (1 / power))
             if affordable < n:
                 count = max(affordable, len(self.y))
                 index = some_of(np.arange(n), count, self.rng)
                 found.approximations.append(
-                    f"fitted on {count} of {n} training rows: all would take about {human_seconds(1.5 * pace * n**2)}; "
+                    f"fitted on {count} of {n} training rows: all would take about {human_seconds(pace * n**power)}; "
                     "--time gives more"
                 )
                 X, y = validate.take(X, index), y[index]

@@ -134,9 +134,7 @@ def _lines(path) -> Iterator[str]:
                                      "use npz, or fewer rows")  # fmt: skip
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
-        raise TableError(
-            f"line {number + 1 if number else 1} is not UTF-8 text ({error.reason}); save it as UTF-8"
-        ) from error
+        raise TableError(f"line {number} is not UTF-8 text ({error.reason}); save it as UTF-8") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise TableError(f"the gzip file is damaged ({error}); take another copy") from error
 
@@ -369,7 +367,7 @@ def _npz_sheet(arrays, suffix, targets) -> Sheet:
         matrix = _npz_sparse(arrays, suffix)
         _same_length(matrix.shape[0], y)
         return Sheet(y, matrix)
-    X = arrays.get("X" + suffix)
+    X = arrays.get("X" + suffix, arrays.get("data"))
     if X is None or X.ndim not in (1, 2) or X.dtype.kind not in "biufU":
         has = listed(f"{name} {a.shape}" for name, a in arrays.items())
         raise TableError(f"expected X{suffix}, one row of numbers or texts for each of y{suffix}; it has {has}")
@@ -393,7 +391,7 @@ def _npz_column(values, name):
 
 
 def _npz_target(arrays, suffix):
-    y = arrays.get("y" + suffix, arrays.get("y"))
+    y = next((arrays[name] for name in ("y" + suffix, "y", "target") if name in arrays), None)
     if y is None:
         raise TableError(f"expected an array y{suffix} of targets; it has {listed(arrays)}")
     if y.ndim != 1 or y.dtype.kind not in "biufU":
