@@ -25,7 +25,7 @@ def arguments(parser):
         "--test-size", type=fraction, default=0.2, metavar="SHARE", help="of rows held out (default 0.2)"
     )
     parser.add_argument(
-        "--time", type=seconds, default=120.0, metavar="S", help="seconds for all of it, about (default 120)"
+        "--time", type=seconds, default=120.0, metavar="S", help="seconds for search and fit, about (default 120)"
     )
     add_output(parser, "model.mercer", "the model (default model.mercer)")
     if _can_report():

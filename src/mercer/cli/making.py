@@ -32,8 +32,8 @@ def make_study(sheet: Sheet, test: Sheet | None, choices: Choices, *, title="", 
                seconds=120.0, seed=0, tell: Callable[[str, float], None] = lambda *_: None) -> Made:  # fmt: skip
     """Choose, fit and test a model for a table, of which some rows, or another table, are held out.
 
-    kernel : None for what the kinds of the columns suggest. model : "auto" or a word of `MODELS`. seconds : for all of it, about.
-    tell : called with words and the share of the search that is done.
+    kernel : None for what the kinds of the columns suggest. model : "auto" or a word of `MODELS`. seconds : for search and
+    fit, about. tell : called with words and the share of the search that is done.
     """
     clock, rng = Clock(seconds), generator(seed)
     named = kernel is not None and any(isinstance(c, str) for c in kernel.columns)
@@ -41,6 +41,9 @@ def make_study(sheet: Sheet, test: Sheet | None, choices: Choices, *, title="", 
     _check_model(model, prepared.task)
     clock.stage("prepare")
     search = Search(prepared, model, clock, rng, tell)
+    search.warm_up()
+    clock.stage("compile")
+    clock.begin()
     found = search.best(kernel)
     clock.stage("search")
     machine = search.fitted(found)

@@ -36,7 +36,7 @@ MODELS = {
 ROWS = 2000  # rows of the search at most
 EXACT = 12_000  # rows up to which ridge and logistic regression use all rows as centres
 LANDMARKS = 2000
-RAISES = 5  # alphas that are tried, each 100 times the last, where a fit on landmarks does not converge
+RAISES = 4  # alphas that are tried, each 10 times the last, where a fit on landmarks does not converge
 GP_ROWS = 3000  # rows up to which Gaussian processes take the closed form
 FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0, 0.125, 8.0)  # of the median distance
 FINER = (2**-0.5, 2**0.5)
@@ -62,6 +62,10 @@ class Clock:
     @property
     def left(self) -> float:
         return self.limit - self.spent
+
+    def begin(self):
+        """What was before does not count against the limit."""
+        self.started = time.monotonic()
 
     def stage(self, name: str):
         """What was done since the last stage had this name."""
@@ -115,6 +119,20 @@ class Search:
             warnings.simplefilter("ignore", UserWarning)  # of a class with fewer rows than folds
             return list(StratifiedKFold(count, shuffle=True, random_state=seed).split(self.y, self.y))
 
+    def warm_up(self):
+        """Tiny fits, so that compiling, which is done once on a machine, does not take the time of the search."""
+        self.tell("starting", 0.0)
+        x, y = np.linspace(0.0, 1.0, 12)[:, None], np.arange(12) % 2
+        K = RBF().gram(x).dense()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", (ConvergenceWarning, NumericalWarning))
+            if self.task == "classification":
+                SVC(kernel="precomputed").path(K, y, COSTS[:1])[0].predict(K)
+                return
+            KernelRidgeCV(kernel="precomputed").fit(K, y)
+            if self._has_widths_by_column():
+                self._tuning(RBF([1.0, 1.0]), "all", max_iter=1).fit(np.column_stack([x, x]), y)
+
     # -------------------------------------------------------------------------------------- which kernel
     def best(self, given: Kernel | None) -> Found:
         """The best kernel of those that the table suggests, or of the given one at several widths."""
@@ -123,10 +141,10 @@ class Search:
         jobs.sort(key=lambda job: FACTORS.index(job[1]))  # the middle of every family first
         best = None
         for done, (family, factor) in enumerate(jobs):
-            if best is not None and self.clock.spent > SHARE * self.clock.limit:
+            if best is not None and self._late:
                 break
-            self.tell(f"trying {family.name}, width x {factor:g}" if family.has_widths else f"trying {family.name}",
-                      done / (len(jobs) + 3))  # fmt: skip
+            width = f", width x {factor:g}" if family.has_widths else ""
+            self._told_at(f"trying {family.name}{width}", done / (len(jobs) + 3))
             best = _better(best, self._tried(family, factor))
         best = self._refined(best, {f.name: f for f in tried})
         if given is None:
@@ -140,10 +158,18 @@ class Search:
             return best
         middle = next(c["width"] for c in self.candidates if c["kernel"] is best.kernel)
         for factor in FINER:
-            if self.clock.spent > SHARE * self.clock.limit:
+            if self._late:
                 return best
             best = _better(best, self._tried(known[best.family], middle * factor))
         return best
+
+    @property
+    def _late(self):
+        return self.clock.spent > SHARE * self.clock.limit
+
+    def _told_at(self, words, share):
+        """The time limit may end a search before all is tried."""
+        self.tell(words, min(max(share, self.clock.spent / (SHARE * self.clock.limit)), 0.99))
 
     def _told(self):
         n = len(self.prepared.y)
@@ -194,12 +220,10 @@ class Search:
     # -------------------------------------------------------------------------------------- a width for each column
     def _by_column(self, best):
         """A lengthscale for each column, by gradient, where folds that the gradient has not seen say that it is better."""
-        d = self.rows.shape[1] if self.prepared.layout == "matrix" else 0
-        isotropic = isinstance(best.kernel, RBF)
-        enough = 1 < d <= MOST_ARD and len(self.y) >= ROWS_PER_COLUMN * d
-        if self.task != "regression" or not isotropic or not enough or self.clock.spent > SHARE * self.clock.limit:
+        if not self._has_widths_by_column() or not isinstance(best.kernel, RBF) or self._late:
             return best
-        self.tell("one width for each column", 0.9)
+        d = self.rows.shape[1]
+        self._told_at("one width for each column", 0.9)
         began = time.monotonic()
         train, test = self.folds[0]
         plain = self._held_out(best.kernel, None, train, test)
@@ -212,10 +236,20 @@ class Search:
             model = self._tuning(kernel, "all").fit(self.rows, self.y)
         score = -model.loo_error_
         self._note("one width each", model.kernel_, 1.0, model.alpha_, score, time.monotonic() - began)
-        return Found(model.kernel_, float(model.alpha_), score, "one width each") if score > best.score else best
+        # Landmarks of a kernel so wide and an alpha so small are dependent in rounding, and a larger alpha is another model.
+        usable = len(self.prepared.y) <= EXACT or model.alpha_ >= ALPHAS[0]
+        better = usable and score > best.score
+        return Found(model.kernel_, float(model.alpha_), score, "one width each") if better else best
 
-    def _tuning(self, kernel, tune):
-        return KernelRidgeCV(ALPHAS, kernel=kernel, fit_intercept=True, tune=tune, tune_rows=1000, max_iter=40)
+    def _has_widths_by_column(self):
+        """Whether there are columns of numbers, and rows enough to learn a width for each."""
+        if self.task != "regression" or self.prepared.layout != "matrix":
+            return False
+        d = self.rows.shape[1]
+        return 1 < d <= MOST_ARD and len(self.y) >= ROWS_PER_COLUMN * d
+
+    def _tuning(self, kernel, tune, max_iter=40):
+        return KernelRidgeCV(ALPHAS, kernel=kernel, fit_intercept=True, tune=tune, tune_rows=1000, max_iter=max_iter)
 
     def _held_out(self, kernel, tune, train, test):
         with warnings.catch_warnings():
@@ -244,9 +278,9 @@ class Search:
         return model
 
     def _on_landmarks(self, found, X, y):
-        """A ridge on landmarks, with an alpha for which its iterations converge: a search by gradient may find less."""
+        """A ridge on landmarks, with an alpha for which its iterations converge."""
         model = KernelRidge(kernel=found.kernel, fit_intercept=True, n_landmarks=LANDMARKS, random_state=0)
-        for alpha in found.price * 100.0 ** np.arange(RAISES):
+        for alpha in found.price * 10.0 ** np.arange(RAISES):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # the next alpha answers it
                 if model.set_params(alpha=float(alpha)).fit(X, y).converged_:
