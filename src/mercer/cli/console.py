@@ -10,7 +10,7 @@ from typing import Any
 
 from mercer.cli.words import shown
 
-__all__ = ["Console", "Outcome", "aligned", "as_plain"]
+__all__ = ["Console", "Outcome", "aligned", "as_plain", "number"]
 
 EVERY = 2.0  # seconds between lines of progress where there is no terminal
 
@@ -115,7 +115,12 @@ def aligned(rows: Sequence[Sequence[object]], heads: Sequence[str] = (), longest
 def _cell(value, longest):
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else shown(value, longest)
+    return number(value) if isinstance(value, float) else shown(value, longest)
+
+
+def number(value: float) -> str:
+    """Four digits, and large numbers of daily life without an exponent."""
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def as_plain(value: Any) -> Any:

@@ -4,7 +4,7 @@ import importlib
 from pathlib import Path
 
 from mercer.cli.arguments import add_columns, add_kinds, add_output, check_free, choices_of, fraction, seconds
-from mercer.cli.console import Console, Outcome, aligned
+from mercer.cli.console import Console, Outcome, aligned, number
 from mercer.cli.words import shown
 from mercer.errors import TableError
 
@@ -84,13 +84,15 @@ def _data(study, options, report):
 
 
 def _text(study, options, report):
+    from mercer.estimators.additive import shown as short
+
     classes = "" if study.classes is None else f", {len(study.classes)} classes"
     lines = [
         f"{shown(study.title)}: {study.task} of {shown(study.target)}{classes}",
         f"rows       {len(study.y_train)} to train on, {len(study.y_test)} to test",
         f"columns    {_columns(study.columns)}",
         f"model      {type(study.model).__name__}, chosen among {len(study.candidates)} kernels",
-        f"kernel     {shown(repr(study.kernel), 300)}",
+        f"kernel     {shown(short(study.kernel), 300)}",
         f"           {shown(study.certificate, 300)}",
         *(f"note       {shown(told, 300)}" for told in study.approximations),
         "",
@@ -118,4 +120,4 @@ def score_table(by_model) -> str:
 
 
 def _interval(score):
-    return "" if score is None else f"{score[0]:.4g} [{score[1]:.4g}, {score[2]:.4g}]"
+    return "" if score is None else "{} [{}, {}]".format(*map(number, score))

@@ -1,6 +1,6 @@
 """`mercer info`: what is in a model file, without making the model."""
 
-from mercer.cli.console import Console, Outcome, aligned
+from mercer.cli.console import Console, Outcome, aligned, number
 from mercer.cli.words import listed, shown
 
 EXAMPLE = "mercer info houses.mercer"
@@ -25,5 +25,5 @@ def _in_words(value):
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return listed((f"{v.get('name')} ({v.get('kind')})" for v in value), 12)
     if isinstance(value, list) and len(value) == 3 and all(isinstance(v, float) for v in value):
-        return f"{value[0]:.4g} [{value[1]:.4g}, {value[2]:.4g}]"
+        return "{} [{}, {}]".format(*map(number, value))
     return listed(value, 12) if isinstance(value, list) else value

@@ -24,7 +24,7 @@ from mercer.estimators import (
     KernelRidgeCV,
 )
 from mercer.gram.plan import human_seconds
-from mercer.kernels import RBF, Kernel
+from mercer.kernels import RBF, Kernel, Sum
 from mercer.random import some_of
 
 __all__ = ["MODELS", "Clock", "Found", "Search"]
@@ -130,8 +130,8 @@ class Search:
                 SVC(kernel="precomputed").path(K, y, COSTS[:1])[0].predict(K)
                 return
             KernelRidgeCV(kernel="precomputed").fit(K, y)
-            if self._has_widths_by_column():
-                self._tuning(RBF([1.0, 1.0]), "all", max_iter=1).fit(np.column_stack([x, x]), y)
+        if self._freer(RBF())[1] is not None:
+            self._tuned(RBF([1.0, 1.0]), "all", np.column_stack([x, x]), y, max_iter=1)
 
     # -------------------------------------------------------------------------------------- which kernel
     def best(self, given: Kernel | None) -> Found:
@@ -148,7 +148,7 @@ class Search:
             best = _better(best, self._tried(family, factor))
         best = self._refined(best, {f.name: f for f in tried})
         if given is None:
-            best = self._by_column(best)
+            best = self._by_gradient(best)
         self.tell("chosen", 1.0)
         return replace(best, candidates=self.candidates, approximations=self._told())
 
@@ -217,45 +217,48 @@ class Search:
         against = K[np.ix_(test, train)]
         return [float(np.mean(m.predict(against) == self.y[test])) for m in machines]
 
-    # -------------------------------------------------------------------------------------- a width for each column
-    def _by_column(self, best):
-        """A lengthscale for each column, by gradient, where folds that the gradient has not seen say that it is better."""
-        if not self._has_widths_by_column() or not isinstance(best.kernel, RBF) or self._late:
+    # -------------------------------------------------------------------------------------- by gradient
+    def _by_gradient(self, best):
+        """A width for each column, or a weight for each part, if rows that the gradient has not seen say that it is better."""
+        name, kernel = self._freer(best.kernel)
+        if kernel is None or self._late:
             return best
-        d = self.rows.shape[1]
-        self._told_at("one width for each column", 0.9)
+        self._told_at(name, 0.9)
         began = time.monotonic()
         train, test = self.folds[0]
-        plain = self._held_out(best.kernel, None, train, test)
-        kernel = best.kernel.replace(lengthscale=np.full(d, float(best.kernel.lengthscale)))
-        tuned = self._held_out(kernel, "all", train, test)
-        if tuned >= plain:
+        if self._held_out(kernel, "all", train, test) >= self._held_out(best.kernel, None, train, test):
             return best
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", (ConvergenceWarning, NumericalWarning))
-            model = self._tuning(kernel, "all").fit(self.rows, self.y)
+        model = self._tuned(kernel, "all", self.rows, self.y)
+        learned = model.kernel_.get_params()
+        kernel = kernel.replace(
+            **{n: learned[n] for n in kernel.differentiable}
+        )  # its words are those of all rows later
         score = -model.loo_error_
-        self._note("one width each", model.kernel_, 1.0, model.alpha_, score, time.monotonic() - began)
+        self._note(name, kernel, 1.0, model.alpha_, score, time.monotonic() - began)
         # Landmarks of a kernel so wide and an alpha so small are dependent in rounding, and a larger alpha is another model.
         usable = len(self.prepared.y) <= EXACT or model.alpha_ >= ALPHAS[0]
-        better = usable and score > best.score
-        return Found(model.kernel_, float(model.alpha_), score, "one width each") if better else best
+        return Found(kernel, float(model.alpha_), score, name) if usable and score > best.score else best
 
-    def _has_widths_by_column(self):
-        """Whether there are columns of numbers, and rows enough to learn a width for each."""
-        if self.task != "regression" or self.prepared.layout != "matrix":
-            return False
-        d = self.rows.shape[1]
-        return 1 < d <= MOST_ARD and len(self.y) >= ROWS_PER_COLUMN * d
+    def _freer(self, kernel):
+        """A kernel with more parameters than the chosen one, for the gradient; None where there is none, or too few rows."""
+        if self.task != "regression":
+            return "", None
+        if isinstance(kernel, Sum):
+            return "a weight for each part", _weighted(kernel)
+        d = self.rows.shape[1] if self.prepared.layout == "matrix" else 0
+        if isinstance(kernel, RBF) and 1 < d <= MOST_ARD and len(self.y) >= ROWS_PER_COLUMN * d:
+            return "a width for each column", kernel.replace(lengthscale=np.full(d, float(kernel.lengthscale)))
+        return "", None
 
-    def _tuning(self, kernel, tune, max_iter=40):
-        return KernelRidgeCV(ALPHAS, kernel=kernel, fit_intercept=True, tune=tune, tune_rows=1000, max_iter=max_iter)
+    def _tuned(self, kernel, tune, X, y, max_iter=40):
+        model = KernelRidgeCV(ALPHAS, kernel=kernel, fit_intercept=True, tune=tune, tune_rows=1000, max_iter=max_iter)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", (ConvergenceWarning, NumericalWarning))  # a poor one is not taken
+            return model.fit(X, y)
 
     def _held_out(self, kernel, tune, train, test):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", (ConvergenceWarning, NumericalWarning))
-            model = self._tuning(kernel, tune).fit(self.rows[train], self.y[train])
-        return float(np.mean((model.predict(self.rows[test]) - self.y[test]) ** 2))
+        model = self._tuned(kernel, tune, validate.take(self.rows, train), self.y[train])
+        return float(np.mean((model.predict(validate.take(self.rows, test)) - self.y[test]) ** 2))
 
     # -------------------------------------------------------------------------------------- the last fit
     def fitted(self, found: Found) -> Any:
@@ -338,6 +341,13 @@ class Search:
 
 def _better(one, other):
     return other if one is None or other.score > one.score else one
+
+
+def _weighted(kernel):
+    """The same sum with a factor in front of each term."""
+    if isinstance(kernel, Sum):
+        return kernel.rebuild(tuple(_weighted(child) for child in kernel.children))
+    return 1.0 * kernel
 
 
 def _landmarks_told(model):
