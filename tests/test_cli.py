@@ -501,6 +501,13 @@ def test_check_kernel_refutes(capsys):
     assert said["refuted"]
     assert said["smallest_eigenvalue"] < -1
     assert "does not read plain numbers" in call(capsys, "check-kernel", "Spectrum(3)")[2]
+    code, _, err = call(capsys, "check-kernel", "Intersection()", "--rows", "20")
+    assert code == 0
+    assert "tested on absolute values" in err
+    X = np.random.default_rng(7).standard_normal((30, 2))
+    smallest = np.linalg.eigvalsh(RBF()(X) - Linear()(X)).min()
+    words = ["check-kernel", "RBF() - Linear()", "--rows", "30", "--width", "2", "--seed", "7", "--json"]
+    assert json.loads(call(capsys, *words)[1])["smallest_eigenvalue"] == pytest.approx(smallest)
     write_csv("a.csv", ("u", "shop", "said"))
     assert found(capsys, "check-kernel", 'Spectrum(3).on("said")', "--data", "a.csv", "--rows", "9")["rows"] == 9
 

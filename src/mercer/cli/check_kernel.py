@@ -21,14 +21,14 @@ def run(options, console: Console) -> Outcome:
     from mercer.kernels import parse_kernel
 
     kernel = parse_kernel(options.kernel)
-    report = check_kernel(kernel, _rows(options, kernel))
+    report = check_kernel(kernel, _rows(options, kernel, console))
     data = {"kernel": repr(kernel), "certificate": str(kernel.validity), "certified": kernel.validity.certified,
             "refuted": not report.ok, "rows": report.n, "symmetric": report.symmetric,
             "smallest_eigenvalue": report.smallest_eigenvalue, "tolerance": report.tolerance}  # fmt: skip
     return Outcome(data, f"{kernel!r}\n{report}", code=0 if report.ok else 1)
 
 
-def _rows(options, kernel):
+def _rows(options, kernel, console):
     from mercer.random import generator
 
     rng = generator(options.seed)
@@ -37,7 +37,7 @@ def _rows(options, kernel):
             from mercer.errors import TableError
 
             raise TableError(f"{kernel!r} does not read plain numbers; give rows that it reads with --data")
-        return abs(rng.standard_normal((options.rows, options.width)))
+        return _random_rows(kernel, rng.standard_normal((options.rows, options.width)), console)
     from mercer.cli.arguments import choices_of
     from mercer.cli.prepare import coded_rows
     from mercer.cli.tables import read_sheets
@@ -46,3 +46,13 @@ def _rows(options, kernel):
     named = any(isinstance(c, str) for c in kernel.columns)
     index = rng.permutation(len(sheet))[: options.rows]
     return coded_rows(sheet.take(index), choices_of(options), named)
+
+
+def _random_rows(kernel, X, console):
+    """Normal numbers, or their absolute values for kernels of histograms, which refuse others."""
+    try:
+        kernel(X[:2])
+    except ValueError:
+        console.note("the kernel refuses negative numbers: tested on absolute values")
+        return abs(X)
+    return X
