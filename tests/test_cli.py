@@ -814,3 +814,36 @@ def test_progress_is_told_on_standard_error_only(capsys):
         quiet.tell("one", 0.0)
         quiet.note("note")
     assert capsys.readouterr().err == ""
+
+
+def test_columns_get_widths_where_that_helps():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 4))
+    sheet = Sheet(
+        {**{name: X[:, j] for j, name in enumerate("abcd")}, "y": np.sin(3 * X[:, 0]) + 0.05 * rng.standard_normal(120)}
+    )
+    study = make_study(sheet, None, Choices()).study
+    last = study.candidates[-1]
+    assert last["family"] == "a width for each column"
+    assert last["rmse"] < 0.5 * min(c["rmse"] for c in study.candidates[:-1])
+    assert repr(study.kernel) == last["kernel"]
+    assert 3 * study.kernel.lengthscale[0] < min(study.kernel.lengthscale[1:])
+
+
+def test_parts_of_a_sum_get_weights_where_that_helps(monkeypatch):
+    rng = np.random.default_rng(0)
+    u, shop = rng.standard_normal(100), rng.integers(0, 12, 100)
+    names = np.array([f"shop {i}" for i in shop], object)
+    sheet = Sheet({"u": u, "shop": names, "y": u + 20.0 * np.cos(shop) + 0.1 * rng.standard_normal(100)})
+    for helps in (True, False):
+        monkeypatch.setattr(
+            Search, "_held_out", lambda self, kernel, tune, *_, helps=helps: float((tune == "all") != helps)
+        )
+        study = make_study(sheet, None, Choices()).study
+        last = study.candidates[-1]
+        assert (last["family"] == "a weight for each part") == helps
+        if helps:
+            assert last["rmse"] < min(c["rmse"] for c in study.candidates[:-1])
+            assert repr(study.kernel) == last["kernel"]
+            first, second = study.kernel.children
+            assert first.scale != 1.0 != second.scale

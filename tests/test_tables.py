@@ -252,7 +252,7 @@ def test_bad_npz_is_refused(tmp_path):
 
 
 def test_npz_that_claims_more_than_it_has(tmp_path):
-    for shape, said in (((10**12,), "claims"), ((-1,), "npz|claims")):
+    for shape, said in (((10**12,), "and has less"), ((-1,), "no npz file of plain arrays")):
         header = io.BytesIO()
         np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": shape})
         with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
