@@ -847,3 +847,14 @@ def test_parts_of_a_sum_get_weights_where_that_helps(monkeypatch):
             assert repr(study.kernel) == last["kernel"]
             first, second = study.kernel.children
             assert first.scale != 1.0 != second.scale
+
+
+@pytest.mark.parametrize(
+    "labels", [["a"] * 38 + ["b"] * 2, [c for c in "abcdefg" for _ in range(3)], ["a"] * 5 + ["b"] * 5]
+)
+def test_few_rows_of_a_class_are_enough(labels):
+    X = np.random.default_rng(0).standard_normal((len(labels), 2))
+    sheet = Sheet({"u": X[:, 0], "v": X[:, 1], "y": np.array(labels, object)})
+    study = make_study(sheet, None, Choices()).study
+    assert 0.0 <= study.scores["accuracy"][0] <= 1.0
+    assert study.classes == sorted(set(labels))

@@ -117,6 +117,7 @@ class Search:
             return list(KFold(min(count, n), shuffle=True, random_state=seed).split(self.y))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of a class with fewer rows than folds
+            count = max(min(count, int(np.bincount(self.y).max())), 2)
             return list(StratifiedKFold(count, shuffle=True, random_state=seed).split(self.y, self.y))
 
     def warm_up(self):
@@ -213,6 +214,8 @@ class Search:
             return np.asarray(COSTS), np.mean([self._fold(K, *fold) for fold in self.folds], axis=0)
 
     def _fold(self, K, train, test):
+        if len(np.unique(self.y[train])) == 1:  # the only row of the other class is held out
+            return [float(np.mean(self.y[test] == self.y[train][0]))] * len(COSTS)
         machines = SVC(kernel="precomputed").path(K[np.ix_(train, train)], self.y[train], COSTS)
         against = K[np.ix_(test, train)]
         return [float(np.mean(m.predict(against) == self.y[test])) for m in machines]
