@@ -194,9 +194,8 @@ class Search:
 
     @property
     def _price(self):
-        return (
-            "alpha" if self.task == "regression" else "C"
-        )  # ridge and support vectors choose the kernel for all models
+        """Ridge regression and support vector machines choose the kernel, whatever the last model is."""
+        return "alpha" if self.task == "regression" else "C"
 
     def _scores(self, kernel):
         """Prices and the scores they reach: by closed-form leave-one-out for ridge, by folds for others."""
@@ -233,9 +232,8 @@ class Search:
             return best
         model = self._tuned(kernel, "all", self.rows, self.y)
         learned = model.kernel_.get_params()
-        kernel = kernel.replace(
-            **{n: learned[n] for n in kernel.differentiable}
-        )  # its words are those of all rows later
+        # The numbers only: what a kernel knows of words is to be that of all rows, not of those of the search.
+        kernel = kernel.replace(**{n: learned[n] for n in kernel.differentiable})
         score = -model.loo_error_
         self._note(name, kernel, 1.0, model.alpha_, score, time.monotonic() - began)
         # Landmarks of a kernel so wide and an alpha so small are dependent in rounding, and a larger alpha is another model.
