@@ -33,7 +33,7 @@ export NUMBA_CACHE_DIR
 .PHONY: help demo test lint bench test-slow test-lowest test-bounds format clean prune-cache
 
 help:
-	@echo "make demo         train and evaluate a kernel model on bundled data; prints the plan, writes a picture"
+	@echo "make demo         one 'mercer fit' on a bundled table: chooses, fits and tests a model, writes a report"
 	@echo "make test         the fast tests, README examples included, then test-bounds"
 	@echo "make lint         ruff, import layers, type check"
 	@echo "make bench        benchmarks against peers; ONLY=name runs one of them"
@@ -62,7 +62,8 @@ prune-cache:
 	@$(PYTHON) tools/numba_cache.py "$(CURDIR)" --prune > /dev/null
 
 demo: $(VENV)/.stamp prune-cache
-	$(BIN)/python examples/demo.py
+	@mkdir -p out
+	$(BIN)/mercer fit src/mercer/datasets/data/concrete.npz -o out/demo.mercer --report out/demo.html --force
 
 test: $(VENV)/.stamp prune-cache
 	@tools/browser.sh

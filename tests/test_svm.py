@@ -677,3 +677,14 @@ def test_kinds_of_labels(labels):
     model = SVC(C=100.0, kernel=RBF(0.5)).fit(X, y)
     assert model.predict(X).dtype == np.asarray(y).dtype
     assert (model.predict(X) == y).mean() > 0.9
+
+
+@pytest.mark.parametrize("kernel", ["precomputed", 2 * Linear() - Linear()])
+def test_many_rows_of_a_kernel_without_a_certificate(kernel):
+    X = np.random.default_rng(0).standard_normal((1010, 2))  # more than are tested for positive eigenvalues
+    labels = X[:, 0] > 0.5
+    rows = X @ X.T if kernel == "precomputed" else X
+    np.testing.assert_allclose(
+        SVC(kernel=kernel).fit(rows, labels).decision_function(rows),
+        SVC(kernel=Linear()).fit(X, labels).decision_function(X), atol=1e-2,
+    )  # fmt: skip

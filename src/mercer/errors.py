@@ -17,6 +17,7 @@ __all__ = [
     "NotSymmetricError",
     "NumericalWarning",
     "StreamError",
+    "TableError",
 ]
 
 
@@ -62,6 +63,10 @@ class ClusterError(MercerError, RuntimeError):
 
 class StreamError(MercerError, ValueError):
     """Rows that come in blocks were not what they should be: other rows than before, other columns, or no numbers."""
+
+
+class TableError(MercerError, ValueError):
+    """A file of data is no table that a model can be made of; the message says where and what to do."""
 
 
 class NumericalWarning(UserWarning):

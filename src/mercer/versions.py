@@ -7,7 +7,8 @@ from importlib import metadata
 from mercer._version import __version__
 
 _REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "threadpoolctl", "joblib")
-_OPTIONAL = ("torch", "triton", "dask", "distributed", "matplotlib", "networkx", "skglm", "pandas", "polars")
+_OPTIONAL = ("torch", "triton", "dask", "distributed", "matplotlib", "networkx", "onnx", "skglm", "pandas", "polars", "pyarrow",
+             "rich")  # fmt: skip
 _POOL_FIELDS = ("user_api", "internal_api", "version", "num_threads", "threading_layer", "architecture")
 
 
@@ -29,6 +30,14 @@ def show_versions() -> None:
     print("Thread pools")
     for pool in _thread_pools():
         print("  " + ", ".join(f"{field} {value}" for field, value in pool.items()))
+
+
+def installation() -> dict[str, str]:
+    """The same facts, flat: system, packages that are installed, thread pools."""
+    packages = {name: _installed(name) for name in (*_REQUIRED, *_OPTIONAL)}
+    pools = [", ".join(f"{field} {value}" for field, value in pool.items()) for pool in _thread_pools()]
+    there = {name: version for name, version in packages.items() if version != "not installed"}
+    return {**_system(), **there, **{f"thread pool {i}": pool for i, pool in enumerate(pools, 1)}}
 
 
 def _system() -> dict[str, str]:

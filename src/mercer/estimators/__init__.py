@@ -36,6 +36,7 @@ from mercer.estimators.rvm import RVMClassifier, RVMRegressor
 from mercer.estimators.search import KernelSearch, SearchStep, search_kernel
 from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, calibrated
 from mercer.estimators.svm_path import SVCPath
+from mercer.estimators.table_model import Coding, TableModel
 from mercer.estimators.tuning import Tuning, tune
 from mercer.estimators.vector_machines import L1VMClassifier, L1VMRegressor, L2VMClassifier, L2VMRegressor
 
@@ -45,6 +46,7 @@ __all__ = [
     "SVR",
     "BudgetKernelClassifier",
     "BudgetKernelRegressor",
+    "Coding",
     "Comparison",
     "Component",
     "Compression",
@@ -95,6 +97,7 @@ __all__ = [
     "SVCPath",
     "SearchStep",
     "SizeReport",
+    "TableModel",
     "TopFeatures",
     "Tuning",
     "calibrated",

@@ -18,10 +18,12 @@ from mercer.gram import gram
 from mercer.gram.plan import human_bytes
 from mercer.linalg import Status
 from mercer.random import generator
+from mercer.registry import register_record
 
 __all__ = ["Compression", "compress"]
 
 
+@register_record
 @dataclass(frozen=True)
 class Compression:
     """What `compress` did.

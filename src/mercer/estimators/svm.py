@@ -80,7 +80,8 @@ class _SVM(KernelEstimator):
         K = self._training_gram(rows, w)
         n = K.shape[0]
         repairs = self.indefinite not in ("raise", "warn")
-        fixed = self._definite(K if repairs or n <= _SAMPLE else K[np.linspace(0, n - 1, _SAMPLE).astype(int)])
+        some = np.linspace(0, n - 1, _SAMPLE).astype(int)
+        fixed = self._definite(K if repairs or n <= _SAMPLE else K[some, some])
         return (K if fixed is None else GivenGram(fixed.matrix.astype(K.dtype))), fixed
 
     def _machine(self, cache, problem):

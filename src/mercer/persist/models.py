@@ -14,7 +14,7 @@ from mercer.kernels.base import Kernel
 from mercer.persist.container import read, write
 from mercer.persist.trees import flatten, unflatten
 from mercer.persist.values import Reader, Writer
-from mercer.registry import ESTIMATORS
+from mercer.registry import ESTIMATORS, RECORDS
 
 __all__ = ["ModelInfo", "info", "load", "save"]
 
@@ -43,7 +43,7 @@ def save(model, path: str | os.PathLike, *, functions: Mapping[str, Callable] | 
 
     Parameters
     ----------
-    model : an estimator of mercer, fitted or not, or a kernel.
+    model : an estimator of mercer, fitted or not, a kernel, or a `TableModel`.
     path : name of the file; its folder must exist.
     functions : {name: function} for functions that the model uses, as in `k.warp(f)` or `Pairwise(f)`. A file holds their
         names, not their code; `load` takes the same.
@@ -94,6 +94,8 @@ def _summary(model):
     """Facts for those who look at a file before they load it."""
     kernel = getattr(model, "kernel_", getattr(model, "kernel", None)) if not isinstance(model, Kernel) else model
     rows = getattr(model, "X_fit_", None)
+    if _of_table(model):
+        return {**_summary(model.model), **model.facts()}
     return {
         "class": type(model).__name__,
         "mercer": __version__,
@@ -104,7 +106,12 @@ def _summary(model):
 
 
 def _is_model(value):
-    return isinstance(value, (Kernel, *ESTIMATORS.values()))
+    return isinstance(value, (Kernel, *ESTIMATORS.values())) or _of_table(value)
+
+
+def _of_table(value):
+    """Whether this is an estimator with the columns of a table."""
+    return type(value) is RECORDS.get("TableModel")
 
 
 # ------------------------------------------------------------------------------------------------ what was read
@@ -112,6 +119,8 @@ def _check(model):
     """A model that came from a file can answer: shapes fit, and one of its own rows has finite answers."""
     if not _is_model(model):
         raise ModelFileError(f"expected a model, the file holds a {type(model).__name__}")
+    if _of_table(model):
+        model = model.model
     if isinstance(model, Kernel) or not hasattr(model, "solver_used_"):
         return
     _check_places(model)
