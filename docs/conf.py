@@ -27,6 +27,7 @@ root_doc = "index"
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_ext", "playground"]
 default_role = "code"
+smartquotes = False  # messages and code in text stay as they are
 suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold functions
 
 # Markdown: headings are targets, as where the pages are read raw.
@@ -45,14 +46,16 @@ toc_object_entries_show_parents = "hide"
 mathjax_path = "mathjax/tex-svg.js"
 mathjax3_config = {"options": {"enableMenu": False}}
 
+html_context = {"default_mode": "auto"}
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
 html_css_files = ["mercer.css"]
+html_show_search_summary = False  # a page that is opened from a file may not fetch others
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "logo": {"text": "mercer"},
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "navigation_with_keys": False,
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],

@@ -29,18 +29,17 @@ def plain(text: str) -> str:
 
 def items(text: str, item: re.Pattern) -> list[str]:
     """A list of names with what they are, as a definition list."""
-    out: list[str] = []
-    definition: list[str] = []
-    for line in [*text.split("\n"), "end : "]:
+    found: list[list[str]] = []
+    for line in text.split("\n"):
         match = None if line.startswith(" ") else item.match(line)
-        if match is None:
-            definition.append(line.strip())
-            continue
-        if out:  # a definition is read as one text, since `code` may run over the ends of lines
-            out += [f"    {one}" for one in plain("\n".join(definition)).split("\n")]
-        out.append(term(match[1]))
-        definition = [line[match.end() :]]
-    return [*out[:-1], ""]
+        if match:
+            found.append([term(match[1]), line[match.end() :]])
+        else:
+            found[-1].append(line.strip())
+    out = []
+    for name, *definition in found:  # a definition is read as one text, since `code` may run over the ends of lines
+        out += [name, *(f"    {one}" for one in plain("\n".join(definition)).split("\n"))]
+    return [*out, ""]
 
 
 def term(text: str) -> str:
@@ -65,10 +64,10 @@ def paragraph(text: str, section: str | None) -> list[str]:
 
 
 def house_to_rst(text: str) -> list[str]:
-    """A whole docstring."""
+    """A whole docstring, its indentation removed."""
     out: list[str] = []
     section = None
-    for part in re.split(r"\n\n+", inspect.cleandoc(text)):
+    for part in re.split(r"\n\n+", text.strip("\n")):
         heading = HEADING.match(part)
         if heading:
             section, part = heading[1], part[heading.end() :]

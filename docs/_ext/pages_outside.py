@@ -17,6 +17,7 @@ PAGES = {
 }
 FILES = {page: file for file, page in PAGES.items()}
 LINK = re.compile(r"\]\(([^)\s:#]+)(#[^)\s]*)?\)")
+BEFORE = "Extending <extend/index>\n"  # the entry of the bar that they stand before
 FENCE = re.compile(r"(^```.*?^```)", re.M | re.S)
 
 
@@ -39,15 +40,12 @@ def with_links(text: str, folder: str, page: str, *, gallery: bool) -> str:
     return "".join(pieces)
 
 
-def contents(docs: Path, *, gallery: bool) -> str:
-    """What the front page leads to besides the pages that are written: the gallery, the reference, the playground."""
-    entries = ["Examples <gallery/index>"] if gallery else []
-    entries.append("Reference <api/index>")
-    text = "\n\n```{toctree}\n:hidden:\n\n" + "\n".join(entries) + "\n```\n"
+def with_entries(text: str, docs: Path, *, gallery: bool) -> str:
+    """The front page with what is not written in docs/: the gallery and the reference in the bar, and the playground."""
+    entries = ["Examples <gallery/index>"] * gallery + ["Reference <api/index>"]
+    text = text.replace(BEFORE, "".join(f"{entry}\n" for entry in entries) + BEFORE)
     if (docs / "playground" / "index.html").exists():
-        text += (
-            '\n<p><a href="playground/index.html">The kernel playground</a>: move points, see kernels at work.</p>\n'
-        )
+        text += '\n<p><a href="playground/index.html">The kernel playground</a>: move points, see kernels at work.</p>\n'
     return text
 
 
@@ -59,7 +57,7 @@ def read(app, docname, source):
     elif app.env.doc2path(docname).suffix == ".md":
         source[0] = with_links(source[0], posixpath.dirname(f"docs/{docname}"), docname, gallery=gallery)
     if docname == "index":
-        source[0] += contents(docs, gallery=gallery)
+        source[0] = with_entries(source[0], docs, gallery=gallery)
 
 
 def setup(app):
