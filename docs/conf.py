@@ -1,5 +1,6 @@
 """The site: `make docs` builds it from docs/*.md, the docstrings and the examples, without a network."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ extensions = [
 ]
 root_doc = "index"
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "_ext", "playground"]
+exclude_patterns = ["_ext"]
 default_role = "code"
 smartquotes = False  # messages and code in text stay as they are
 suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold functions
@@ -67,14 +68,16 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 
-# The gallery: every example is run, its pictures are shown. A folder without a heading is no gallery.
-if (ROOT / "examples" / "GALLERY_HEADER.rst").exists():
+# The gallery: every example is run, its pictures are shown. Its front page is docs/gallery.md.
+if (HERE / "gallery.md").exists():
+    os.environ.setdefault("MERCER_PICTURES", "../out/pictures")  # seen from examples/, where they run
     extensions.append("sphinx_gallery.gen_gallery")
     sphinx_gallery_conf = {
         "examples_dirs": "../examples",
         "gallery_dirs": "gallery",
         "filename_pattern": r"/plot_",
-        "ignore_pattern": r"/(demo|__init__)\.py",
+        "ignore_pattern": r"^demo\.py$",
+        "within_subsection_order": "ExampleTitleSortKey",
         "backreferences_dir": "gallery/backreferences",
         "doc_module": ("mercer",),
         "download_all_examples": False,
@@ -87,7 +90,8 @@ if (ROOT / "examples" / "GALLERY_HEADER.rst").exists():
 def copy_playground(app, exception):
     """The playground is a page of its own and goes to the site as it is."""
     if exception is None and (HERE / "playground").exists():
-        shutil.copytree(HERE / "playground", Path(app.outdir) / "playground", dirs_exist_ok=True)
+        shutil.copytree(HERE / "playground", Path(app.outdir) / "playground", dirs_exist_ok=True,
+                        ignore=shutil.ignore_patterns("*.md"))  # fmt: skip
 
 
 def setup(app):

@@ -16,7 +16,7 @@ PAGES = {
     "src/mercer/datasets/data/ATTRIBUTION.md": "attribution",
 }
 FILES = {page: file for file, page in PAGES.items()}
-LINK = re.compile(r"\]\(([^)\s:#]+)(#[^)\s]*)?\)")
+LINK = re.compile(r"\[([^\[\]]*)\]\(([^)\s:#]+)(#[^)\s]*)?\)")
 BEFORE = "Extending <extend/index>\n"  # the entry of the bar that they stand before
 FENCE = re.compile(r"(^```.*?^```)", re.M | re.S)
 
@@ -34,19 +34,24 @@ def on_the_site(target: str, folder: str, page: str, *, gallery: bool) -> str:
 
 def with_links(text: str, folder: str, page: str, *, gallery: bool) -> str:
     """A text with its links made those of the site; code blocks stay as they are."""
+
+    def link(match):
+        target = on_the_site(match[2], folder, page, gallery=gallery)
+        if target.endswith(".html"):  # a page that goes to the site as it is, and is no document of Sphinx
+            return f'<a href="{target}">{match[1]}</a>'
+        return f"[{match[1]}]({target}{match[3] or ''})"
+
     pieces = FENCE.split(text)
     for i in range(0, len(pieces), 2):  # what is between the code blocks
-        pieces[i] = LINK.sub(lambda m: f"]({on_the_site(m[1], folder, page, gallery=gallery)}{m[2] or ''})", pieces[i])
+        pieces[i] = LINK.sub(link, pieces[i])
     return "".join(pieces)
 
 
 def with_entries(text: str, docs: Path, *, gallery: bool) -> str:
-    """The front page with what is not written in docs/: the gallery and the reference in the bar, and the playground."""
-    entries = ["Examples <gallery/index>"] * gallery + ["Reference <api/index>"]
-    text = text.replace(BEFORE, "".join(f"{entry}\n" for entry in entries) + BEFORE)
-    if (docs / "playground" / "index.html").exists():
-        text += '\n<p><a href="playground/index.html">The kernel playground</a>: move points, see kernels at work.</p>\n'
-    return text
+    """The front page with the entries of the bar that other tools write: gallery, reference and playground."""
+    entries = ["Examples <gallery>"] * gallery + ["Reference <api/index>"]
+    entries += ["Playground <playground/README>"] * (docs / "playground" / "README.md").exists()
+    return text.replace(BEFORE, "".join(f"{entry}\n" for entry in entries) + BEFORE)
 
 
 def read(app, docname, source):
@@ -56,6 +61,8 @@ def read(app, docname, source):
         source[0] = with_links(text, posixpath.dirname(FILES[docname]), docname, gallery=gallery)
     elif app.env.doc2path(docname).suffix == ".md":
         source[0] = with_links(source[0], posixpath.dirname(f"docs/{docname}"), docname, gallery=gallery)
+    if docname == "gallery":
+        source[0] += "\n\n```{toctree}\n:hidden:\n\ngallery/index\n```\n"
     if docname == "index":
         source[0] = with_entries(source[0], docs, gallery=gallery)
 
