@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import sklearn.svm
 
 import mercer
 from mercer import datasets, diagnostics, errors, kernels, plots
@@ -86,6 +88,8 @@ def test_links_keep_their_anchors_and_code_stays():
 
 
 def test_pages_that_stand_outside_are_there():
+    shown = {page.stem for page in PAGES if "On the site this page is" in text_of(page)}
+    assert shown == set(pages_outside.FILES)
     for file, page in pages_outside.PAGES.items():
         assert (ROOT / file).exists()
         assert f"]({'../' + file})" in text_of(DOCS / f"{page}.md")
@@ -148,7 +152,7 @@ DOCSTRING = """A sum |x|*|y| of coef_, see `dual_coef_` and :math:`a_i
 Parameters
 ----------
 alpha, beta : what is added. gamma : of two_, and `code
-    over` lines.
+    over` lines : all of gamma.
 weights_ (k,), or (t, k) : shares.
 
 Examples
@@ -167,7 +171,7 @@ def test_docstrings_become_restructured_text():
         ".. math:: k(x, y) = x_i y_j", "",
         ".. rubric:: Parameters", "",
         "``alpha``, ``beta``", "    what is added.",
-        "``gamma``", "    of two\\_, and ``code", "    over`` lines.",
+        "``gamma``", "    of two\\_, and ``code", "    over`` lines : all of gamma.",
         r"``weights_`` (k,), or (t, k)", "    shares.", "",
         ".. rubric:: Examples", "",
         ">>> 2 * 3", "6", "",
@@ -210,6 +214,7 @@ def test_docstrings_have_no_markup_errors():
 def test_what_scikit_learn_describes_is_left_out():
     assert house.skip(None, "class", "get_params", mercer.SVC.get_params, False, None) is True
     assert house.skip(None, "class", "fit", mercer.SVC.fit, False, None) is None
+    assert house.skip(None, "class", "coef_", sklearn.svm.SVC.coef_, False, None) is True
     assert house.skip(None, "class", "expansion_", mercer.KernelRidge.expansion_, False, None) is None
 
 
@@ -267,6 +272,7 @@ def test_messages_lose_what_a_machine_adds():
     text = "needs 9 TB, the memory budget is 3.1 GB.  One\n sweep is predicted to take about 40 min. What helps: x"
     expected = "needs 9 TB, the memory budget is .... One sweep is predicted to take .... What helps: x"
     assert bad_input_table.scrubbed(text) == expected
+    assert bad_input_table.scrubbed("the memory budget is 2 GB.") == "the memory budget is 2 GB."
     assert len(bad_input_table.scrubbed("word " * 300)) <= bad_input_table.LONGEST
     assert bad_input_table.scrubbed("word " * 300).endswith("word ...")
 
@@ -298,6 +304,26 @@ def test_tables_of_benchmarks_are_those_of_the_records():
     text = text_of(report.PAGE)
     shown = text[text.index(report.BEGIN) + len(report.BEGIN) : text.index(report.END)]
     assert shown.strip() == report.report()
+
+
+def test_records_of_a_full_run_are_kept(tmp_path):
+    from benchmarks import report
+    from benchmarks.harness import REGISTRY
+
+    records = [json.loads(text_of(path)) for path in sorted(report.KEPT.glob("*.json"))]
+    results, kept = tmp_path / "results", tmp_path / "kept"
+    results.mkdir()
+    new = {**records[0], "results": [], "question": "new?"}
+    (results / "any.json").write_text(json.dumps(new))
+    assert report.keep(results, kept) == [new["name"]]
+    assert json.loads(text_of(kept / f"{new['name']}.json")) == new
+    shown = report.report(kept)
+    assert "New?.\n\nSource: " in shown
+    others = sorted(set(REGISTRY) - {new["name"]})
+    assert f"### Without a record\n\n{', '.join(f'`{name}`' for name in others)}." in shown
+    (results / "any.json").write_text(json.dumps({**new, "small": True}))
+    with pytest.raises(ValueError, match="--small"):
+        report.keep(results, kept)
 
 
 def test_formulas_need_no_network():
