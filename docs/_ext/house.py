@@ -31,7 +31,7 @@ def items(text: str, item: re.Pattern) -> list[str]:
     """A list of names with what they are, as a definition list."""
     found: list[list[str]] = []
     for line in text.split("\n"):
-        match = None if line.startswith(" ") else item.match(line)
+        match = item.match(line)  # never of a line that is indented
         if match:
             found.append([term(match[1]), line[match.end() :]])
         else:
