@@ -272,6 +272,7 @@ def test_messages_lose_what_a_machine_adds():
     text = "needs 9 TB, the memory budget is 3.1 GB.  One\n sweep is predicted to take about 40 min. What helps: x"
     expected = "needs 9 TB, the memory budget is .... One sweep is predicted to take .... What helps: x"
     assert bad_input_table.scrubbed(text) == expected
+    assert bad_input_table.scrubbed("a str among {'b', 'a'} or {x: y}") == "a str among {'a', 'b'} or {x: y}"
     assert bad_input_table.scrubbed("the memory budget is 2 GB.") == "the memory budget is 2 GB."
     assert len(bad_input_table.scrubbed("word " * 300)) <= bad_input_table.LONGEST
     assert bad_input_table.scrubbed("word " * 300).endswith("word ...")

@@ -99,9 +99,12 @@ def statement(frame: traceback.FrameSummary) -> str:
 
 
 def scrubbed(message: str) -> str:
-    """One line without what differs from machine to machine: addresses, times and sizes that were measured."""
+    """One line without what differs from run to run: addresses, orders of sets, times and sizes that were measured."""
     text = " ".join(message.split())
     text = re.sub(r"0x[0-9a-f]{6,}", "0x...", text)
+    text = re.sub(
+        r"\{([^{}:]*)\}", lambda m: "{" + ", ".join(sorted(m[1].split(", "))) + "}", text
+    )  # sets have no order
     text = re.sub(r"predicted to take [^.;]*?(?=[.;] |$)", "predicted to take ...", text)
     text = re.sub(r"budget is (?!2 GB)[\d.]+ \w+", "budget is ...", text)
     return text if len(text) <= LONGEST else text[: LONGEST - 3].rsplit(" ", 1)[0] + " ..."
