@@ -30,12 +30,13 @@ export NUMBA_CACHE_DIR
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench test-slow test-lowest test-bounds format clean prune-cache
+.PHONY: help demo test lint docs bench test-slow test-lowest test-bounds format clean prune-cache
 
 help:
 	@echo "make demo         one 'mercer fit' on a bundled table: chooses, fits and tests a model, writes a report"
 	@echo "make test         the fast tests, README examples included, then test-bounds"
 	@echo "make lint         ruff, import layers, type check"
+	@echo "make docs         the documentation as a site in out/site, built without a network; warnings are errors"
 	@echo "make bench        benchmarks against peers; ONLY=name runs one of them"
 	@echo "make test-slow    the tests marked slow; they read the data folder MERCER_DATA"
 	@echo "make test-lowest  the fast tests with the lowest supported versions"
@@ -46,6 +47,10 @@ help:
 $(VENV)/.stamp: $(INSTALLED)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PIP_INSTALL) --editable ".[test,plot]"
+	@touch $@
+
+$(VENV)/.stamp-docs: $(VENV)/.stamp
+	$(BIN)/python $(PIP_INSTALL) --editable ".[test,plot,docs]"
 	@touch $@
 
 $(LOWEST)/.stamp: $(INSTALLED) requirements/lowest.txt
@@ -94,11 +99,19 @@ format: $(VENV)/.stamp
 	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format .
 
+# Tables first (behaviour on bad input from the tests, benchmarks from their records), then the pages, then a look at them.
+docs: $(VENV)/.stamp-docs prune-cache
+	$(BIN)/python tools/bad_input_table.py
+	$(BIN)/python -m benchmarks.report
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs out/site
+	$(BIN)/python -m pytest -m slow tests/test_slow_site.py
+	@echo "open out/site/index.html"
+
 bench: export NUMBA_CACHE_DIR := $(NUMBA_CACHE_DIR)-bench
 bench: $(BENCH)/.stamp prune-cache
 	$(BENCH)/bin/python -m benchmarks $(ONLY)
 
 clean:
 	rm -rf $(VENV) $(LOWEST) $(BENCH) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	rm -rf build dist out
+	rm -rf build dist out examples/out docs/api docs/gallery
 	find src tests benchmarks examples tools -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || true

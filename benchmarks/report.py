@@ -1,24 +1,44 @@
-"""Fill the table of docs/performance.md from the JSON files of the last run: `python -m benchmarks.report`."""
+"""Fill the tables of docs/performance.md from the records in docs/benchmarks: `python -m benchmarks.report [FOLDER]`.
+
+With a folder its records, those of a full run, are kept first: they replace the ones of the same names.
+"""
 
 import json
 import sys
 from pathlib import Path
 
-from benchmarks.harness import RESULTS, ROOT
+from benchmarks.harness import REGISTRY, ROOT
 
 PAGE = ROOT / "docs" / "performance.md"
+KEPT = ROOT / "docs" / "benchmarks"
 BEGIN = "<!-- results: begin (written by python -m benchmarks.report; do not edit) -->"
 END = "<!-- results: end -->"
 
 
-def report(folder: Path) -> str:
-    """The tables as Markdown: one section a benchmark, the machine last."""
+def keep(folder: Path, kept: Path = KEPT) -> list[str]:
+    """Copy the records of a run to those that the page is made of, and give their names."""
+    records = _records(folder)
+    kept.mkdir(exist_ok=True)
+    for record in records:
+        (kept / f"{record['name']}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return [record["name"] for record in records]
+
+
+def report(folder: Path = KEPT) -> str:
+    """The tables as Markdown: one section a benchmark, then what has no record, the machine last."""
+    records = _records(folder)
+    if not records:
+        return "No results yet: run `make bench`, then `python -m benchmarks.report benchmarks/results`."
+    missing = sorted(set(REGISTRY) - {record["name"] for record in records})
+    without = [f"### Without a record\n\n{', '.join(f'`{name}`' for name in missing)}."] if missing else []
+    return "\n\n".join([*(_section(record) for record in records), *without, _machines(records)])
+
+
+def _records(folder):
     records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     if any(record["small"] for record in records):
         raise ValueError("the results come from a --small run, whose times mean nothing; run the benchmarks in full")
-    if not records:
-        return "No results yet: run `make bench`, then `python -m benchmarks.report`."
-    return "\n\n".join([*(_section(record) for record in records), _machines(records)])
+    return records
 
 
 def _section(record):
@@ -28,6 +48,8 @@ def _section(record):
         lines += ["", f"**{result['case']}**", "", *(_race(result) if raced else _figures(result))]
         if result["notes"]:
             lines += ["", f"{result['notes'][0].upper()}{result['notes'][1:]}."]
+    if "source" in record:
+        lines += ["", f"Source: {record['source']}."]
     return "\n".join(lines)
 
 
@@ -77,7 +99,7 @@ def _machine(environment):
     return {k: v for k, v in environment.items() if k not in ("load", "date")}
 
 
-def fill(page: Path = PAGE, folder: Path = RESULTS) -> None:
+def fill(page: Path = PAGE, folder: Path = KEPT) -> None:
     """Put the report between the marks of the page."""
     text = page.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
@@ -86,5 +108,9 @@ def fill(page: Path = PAGE, folder: Path = RESULTS) -> None:
 
 
 if __name__ == "__main__":
-    fill(PAGE, Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS)
+    import benchmarks.__main__  # noqa: F401  registers them all, so that those without a record are named
+
+    for name in keep(Path(sys.argv[1])) if len(sys.argv) > 1 else []:
+        print(f"kept {name}")
+    fill()
     print(f"filled {PAGE.relative_to(ROOT)}")

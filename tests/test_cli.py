@@ -16,12 +16,12 @@ import pytest
 
 import mercer
 from mercer.cli import main, search
+from mercer.cli.baselines import baselines
 from mercer.cli.console import Console, Outcome, aligned, as_plain
 from mercer.cli.families import Family, families, is_sequence, stretched
 from mercer.cli.main import VERBS
 from mercer.cli.making import make_study
 from mercer.cli.prepare import Choices, prepare
-from mercer.cli.scores import baselines, scores, wilson
 from mercer.cli.search import Clock, Search
 from mercer.cli.tables import Sheet, read_sheet
 from mercer.errors import ModelFileError, TableError
@@ -29,6 +29,7 @@ from mercer.estimators import Coding, TableModel
 from mercer.kernels import RBF, Categorical, Linear, Spectrum, TfIdf
 from mercer.persist import container
 from mercer.registry import KERNELS
+from mercer.report.intervals import scores, wilson
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +38,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(search, "FACTORS", (1.0, 0.5, 2.0))
     monkeypatch.setattr(search, "COSTS", (1.0, 100.0))
-    monkeypatch.setattr("mercer.cli.scores.DRAWS", 50)
+    monkeypatch.setattr("mercer.report.intervals._DRAWS", 50)
     return tmp_path
 
 

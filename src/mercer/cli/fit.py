@@ -1,6 +1,5 @@
 """`mercer fit`: choose and fit a model for a table, and test it on rows held out."""
 
-import importlib
 from pathlib import Path
 
 from mercer.cli.arguments import add_columns, add_kinds, add_output, check_free, choices_of, fraction, seconds
@@ -28,18 +27,13 @@ def arguments(parser):
         "--time", type=seconds, default=120.0, metavar="S", help="seconds for search and fit, about (default 120)"
     )
     add_output(parser, "model.mercer", "the model (default model.mercer)")
-    if _can_report():
-        parser.add_argument("--report", metavar="HTML", help="a page about the study")
+    parser.add_argument("--report", metavar="HTML", help="a page about the study")
     add_columns(parser)
     add_kinds(parser)
 
 
-def _can_report():
-    return hasattr(importlib.import_module("mercer.report"), "write_report")
-
-
 def run(options, console: Console) -> Outcome:
-    report = getattr(options, "report", None)
+    report = options.report
     for path in (options.output, report):
         check_free(path, options.force)
     if report is not None and Path(report).absolute() == Path(options.output).absolute():
@@ -49,7 +43,9 @@ def run(options, console: Console) -> Outcome:
 
     save(model, options.output)
     if report is not None:
-        importlib.import_module("mercer.report").write_report(report, study, force=options.force)
+        from mercer.report import write_report
+
+        write_report(report, study, force=options.force)
     return Outcome(_data(study, options, report), _text(study, options, report))
 
 

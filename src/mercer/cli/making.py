@@ -6,8 +6,8 @@ from importlib import metadata
 from typing import NamedTuple
 
 from mercer._version import __version__
+from mercer.cli.baselines import baselines
 from mercer.cli.prepare import Choices, prepare
-from mercer.cli.scores import baselines, scores
 from mercer.cli.search import MODELS, Clock, Search
 from mercer.cli.tables import Sheet
 from mercer.cli.words import shown

@@ -16,8 +16,8 @@ def run(options, console: Console) -> Outcome:
     from mercer.cli.fit import score_table
     from mercer.cli.models import raw_columns, read_model
     from mercer.cli.prepare import known_targets, target_values
-    from mercer.cli.scores import scores
     from mercer.cli.tables import read_sheets
+    from mercer.report.intervals import scores
 
     model = read_model(options.model)
     train, test = read_sheets(options.data, header=not options.no_header, missing=options.missing)

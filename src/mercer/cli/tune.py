@@ -26,11 +26,11 @@ def run(options, console: Console) -> Outcome:
     from mercer import SVC, KernelRidge, save, tune
     from mercer.cli.fit import score_table
     from mercer.cli.prepare import prepare
-    from mercer.cli.scores import scores
     from mercer.cli.tables import read_sheets
     from mercer.estimators.table_model import TableModel
     from mercer.kernels import parse_kernel
     from mercer.random import generator
+    from mercer.report.intervals import scores
 
     check_free(options.output, options.force)
     kernel = parse_kernel(options.kernel)
