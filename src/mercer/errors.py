@@ -6,6 +6,7 @@ from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 __all__ = [
     "ClusterError",
     "ConvergenceWarning",
+    "EngineWarning",
     "KernelOutputError",
     "MemoryBudgetError",
     "MercerError",
@@ -61,6 +62,10 @@ class StreamError(MercerError, ValueError):
 
 class NumericalWarning(UserWarning):
     """The result is usable but degraded; the message says by how much."""
+
+
+class EngineWarning(UserWarning):
+    """Another device does the work than the one that was asked for: the result is right, but later."""
 
 
 class ConvergenceWarning(_SklearnConvergenceWarning):

@@ -41,6 +41,7 @@ class Engine:
     name = "base"
     tile_shape = (256, 1024)
     reductions = reductions.OPERATIONS
+    options: tuple[str, ...] = ("threads",)  # of `mercer.Engine` that this engine has a use for
 
     def __init__(self, threads: int | None = None):
         self.threads = threads
@@ -214,13 +215,15 @@ class Engine:
 
     def pullback(self, x: Prepared, y: Prepared, W) -> dict[str, np.ndarray]:
         """Gradient of sum(W * K) in the parameters, natural scale."""
-        gradients = Gradients(self, x, y)
-        gradients.run(W)
-        return gradients.parameters()
+        return self.gradients(x, y).run(W).parameters()
 
     def pullback_inputs(self, x: Prepared, y: Prepared, W) -> np.ndarray:
         """Gradient of sum(W * K) in the rows of x; if y is x, both places move."""
-        return Gradients(self, x, y, both=x is y).run(W).inputs()
+        return self.gradients(x, y, both=x is y).run(W).inputs()
+
+    def gradients(self, x: Prepared, y: Prepared, both=True) -> Gradients:
+        """A backward sweep over the tiles."""
+        return Gradients(self, x, y, both)
 
 
 def _small_tile(n, m, width):

@@ -12,7 +12,7 @@ from mercer.errors import NanError, NotDifferentiableError
 from mercer.kernels.statistics import ColumnStatistic, DiagonalOf, External, Inner, MeanOf, SquaredDistance, Vector
 from mercer.kernels.views import Features, chain
 
-__all__ = ["Gradients"]
+__all__ = ["Gradients", "Weights"]
 
 _BATCH = 16
 _FEWEST = 64  # rows of a tile: where rows are few, so that there are tiles for several threads
@@ -40,7 +40,7 @@ class Gradients:
 
     def run(self, W):
         x, y = self.x, self.y
-        weights = _Weights(W, len(x), len(y))
+        weights = self.weights(W)
         if not self.outputs:  # nothing to move, as in a window indicator
             return self
         height, width = self.engine.tile_shape
@@ -59,6 +59,9 @@ class Gradients:
                 self._merge(total)
         self._vectors()
         return self
+
+    def weights(self, W):
+        return Weights(W, len(self.x), len(self.y))
 
     def _tile(self, total, xi, yj, W, r, c):
         values = self.engine.tile(self.outputs, xi, yj)
@@ -151,10 +154,10 @@ class Gradients:
         z = self.engine.prepare(of.lowered, of.sample.rows)
         ones = np.full((len(z), 1), 1.0 / len(z))
         if payload.side == "scalar":
-            inner = Gradients(self.engine, z, z).run((ones * v.sum(), ones))
+            inner = type(self)(self.engine, z, z).run((ones * v.sum(), ones))
         else:
             x = self.engine.prepare(of.lowered, prepared.views[of.view], like=z)
-            inner = Gradients(self.engine, x, z).run((v[:, None], ones))
+            inner = type(self)(self.engine, x, z).run((v[:, None], ones))
             self.inner_inputs.append((side, of.view, inner))
         self.blocked += inner.blocked
         for name, value in inner.parameters().items():
@@ -251,7 +254,7 @@ class _TileSums:
         self.blockers.append(kernel)
 
 
-class _Weights:
+class Weights:
     """W given as an array or as a pair (U, V) meaning U @ V.T, formed per tile; None means all ones."""
 
     def __init__(self, W, n, m):

@@ -1,0 +1,289 @@
+"""The torch engine: tiles on torch's CPU device or on a GPU, and generated kernels there that never hold the Gram.
+
+Sides are prepared on the host, once, and what their leaves read is sent to the device, once. torch is imported when an engine
+is made, never before.
+"""
+
+import logging
+import warnings
+
+import numpy as np
+
+from mercer.engines import reductions
+from mercer.engines.base import Engine
+from mercer.errors import EngineWarning, MemoryBudgetError, NanError
+from mercer.registry import register_engine
+
+__all__ = ["CudaEngine", "TorchEngine"]
+
+_log = logging.getLogger("mercer.engines")
+_SMALLEST = 256  # rows of a block that is not halved again
+_SWEEP = 2**36  # entries of the Gram between two looks at the keyboard: less than a tenth of a second on a GPU
+_said: set = set()
+
+
+@register_engine("torch")
+class TorchEngine(Engine):
+    """torch on the device of the data; for arrays, on the CPU.
+
+    `precision` is "accurate" (computes in the precision of the data; products of float32 rows as good as float32), "fast"
+    (float32 with TF32 products, whatever the data) or "float64" (whatever the data). Results keep the precision of the data.
+    `deterministic` leaves out the search for the fastest tiles, so that sums come out the same on every day. `on_oom` says what
+    follows when the device has no memory even for few rows: "raise", or "cpu".
+    """
+
+    name = "torch"
+    tile_shape = (512, 2048)
+    reductions = reductions.COMPILED
+    options = ("threads", "precision", "deterministic", "on_oom")
+
+    def __init__(self, threads=None, precision="accurate", deterministic=False, on_oom="raise", device=None):
+        super().__init__(threads)
+        torch = _import_torch()
+        self.precision, self.deterministic, self.on_oom = precision, deterministic, on_oom
+        self.device = torch.device(device or "cpu")
+
+    def __reduce__(self):
+        return _again, (type(self), self.threads, self.precision, self.deterministic, self.on_oom, str(self.device))
+
+    # ------------------------------------------------------------------------------------ where and how
+    def place(self, dtype):
+        """Where tiles of a Gram of this dtype are made."""
+        from mercer.engines._tensor_tiles import Place
+
+        computed = {"fast": np.float32, "float64": np.float64}.get(self.precision, dtype)
+        return Place(self.device, np.dtype(computed), self.precision == "fast")
+
+    def tile(self, outputs, x, y):
+        from mercer.engines._tensor_tiles import tile
+
+        values = tile(self.place(x.dtype), outputs, x, y)
+        return np.stack([value.cpu().numpy().astype(x.dtype, copy=False) for value in values])
+
+    def gradients(self, x, y, both=True):
+        from mercer.engines._tensor_sums import TensorGradients
+
+        return TensorGradients(self, x, y, both)
+
+    # ------------------------------------------------------------------------------------ verbs for the host
+    def block(self, x, y):
+        import torch
+
+        K = np.empty((len(x), len(y)), x.dtype)
+        self.on_device("block", x, y, torch.from_numpy(K))  # tile by tile: the device need not hold it
+        return K
+
+    def matmul(self, x, y, V):
+        return self._on_host(self.on_device("matmul", x, y, V))
+
+    def cross(self, x, y, R, V=None):
+        return self._on_host(self.on_device("cross", x, y, R, V))
+
+    def reduce(self, x, y, op, **options):
+        return self._on_host(self.on_device("reduce", x, y, op, **options))
+
+    @staticmethod
+    def _on_host(found):
+        if isinstance(found, tuple):
+            return tuple(map(TorchEngine._on_host, found))
+        return found if isinstance(found, np.ndarray) else found.cpu().numpy()
+
+    # ------------------------------------------------------------------------------------ verbs on the device
+    def on_device(self, verb, x, y, *arguments, **options):
+        """A verb's result as tensors on the device; `on_oom` says what happens where there is no memory for it."""
+        try:
+            return getattr(self, f"_{verb}")(x, y, *arguments, **options)
+        except MemoryBudgetError as error:
+            if self.on_oom != "cpu":
+                raise
+            reason = str(error)
+        _say_once(f"{reason} The CPU goes on.", ("memory", self.device))
+        return TorchEngine(self.threads, self.precision).on_device(verb, x, y, *arguments, **options)
+
+    def _block(self, x, y, out=None):
+        import torch
+
+        if out is None:
+            out = torch.empty((len(x), len(y)), dtype=_kind(x.dtype), device=self.device)
+
+        def rows(start, stop):
+            xi = x.take(slice(start, stop))
+            for c, yj in self._columns(y, start if x is y else 0):  # from the diagonal on: the rest is mirrored
+                out[start:stop, c] = values = self._finite(self._values(xi, yj), x)
+                if x is y:
+                    out[c, start:stop] = values.T
+            if x is y:
+                square = out[start:stop, start:stop].tril()
+                out[start:stop, start:stop] = square + square.tril(-1).T
+
+        self._by_rows(rows, len(x))
+        return out
+
+    def _values(self, x, y):
+        from mercer.engines._tensor_tiles import tile
+
+        return tile(self.place(x.dtype), [x.lowered.expression], x, y)[0]
+
+    def _columns(self, y, first=0):
+        width = self.tile_shape[1]
+        slices = [slice(j, min(j + width, len(y))) for j in range(first, len(y), width)]
+        return [(c, y.take(c)) for c in slices]
+
+    def _matmul(self, x, y, V):
+        V, kind = self._right_hand_sides(V, x)
+        out = V.new_zeros((len(x), V.shape[1]), dtype=kind)
+        columns = self._columns(y)
+
+        def rows(start, stop):
+            xi = x.take(slice(start, stop))
+            total = V.new_zeros((stop - start, V.shape[1]))
+            for c, yj in columns:
+                total += self._values(xi, yj) @ V[c]
+            out[start:stop] = total
+
+        self._by_rows(rows, len(x))
+        return self._finite(out, x)
+
+    def _right_hand_sides(self, V, x):
+        """V on the device in the precision of the computation, and the precision of the product."""
+        place = self.place(x.dtype)
+        if isinstance(V, np.ndarray):
+            return place.send(V), _kind(np.result_type(x.dtype, V.dtype))
+        V = V.to(self.device, _kind(place.dtype))
+        return V, _kind(x.dtype)
+
+    def _cross(self, x, y, R, V=None):
+        if V is not None:
+            return self._cross(x, y, np.asarray(R) * self._on_host(self._matmul(x, y, np.asarray(V).T)))
+        import torch
+
+        R = torch.as_tensor(np.asarray(R, np.float64)).to(self.device)
+        out = R.new_zeros((R.shape[1], len(y)))
+        columns = self._columns(y)
+
+        def rows(start, stop):
+            xi = x.take(slice(start, stop))
+            found = [R[start:stop].T @ self._values(xi, yj).double() for _, yj in columns]
+            out.add_(torch.hstack(found) if found else 0.0)
+
+        self._by_rows(rows, len(x))
+        return self._finite(out, x)
+
+    def _reduce(self, x, y, op, **options):
+        from mercer.engines._tensor_sums import REDUCTIONS
+
+        if op not in REDUCTIONS:
+            return super().reduce(x, y, op, **options)
+        found, columns = [], self._columns(y)
+
+        def rows(start, stop):
+            xi, state = x.take(slice(start, stop)), REDUCTIONS[op](**options)
+            for c, yj in columns:
+                state.add(self._finite(self._values(xi, yj), x).to(_kind(x.dtype)), c.start)
+            found.append(state.result())
+
+        self._by_rows(rows, len(x))
+        return _joined(found)
+
+    # ------------------------------------------------------------------------------------ care
+    def _by_rows(self, job, n):
+        """job(start, stop) over blocks of rows; where the device has no memory for a block, its halves."""
+        height = self.tile_shape[0]
+        todo = [(i, min(i + height, n)) for i in range(0, n, height)][::-1]
+        while todo:
+            start, stop = todo.pop()
+            if not self._fits(job, start, stop):
+                middle = (start + stop) // 2
+                todo += [(middle, stop), (start, middle)]
+
+    def _fits(self, job, start, stop):
+        """Whether the job could be done."""
+        import torch
+
+        try:
+            job(start, stop)
+            return True
+        except torch.OutOfMemoryError as error:
+            reason = str(error).split(". ")[0]
+        # Outside of the except block, whose frames keep tensors alive.
+        torch.cuda.empty_cache()
+        _log.info("no memory on %s for %d rows of the Gram; half of them next", self.device, stop - start)
+        if stop - start <= _SMALLEST:
+            raise MemoryBudgetError(
+                f"{self.device} has no memory for {stop - start} rows of the Gram ({reason}). What helps: close what else "
+                'uses the device; fewer columns or float32; Engine("cuda", on_oom="cpu").'
+            )
+        return False
+
+    def _finite(self, values, x):
+        """The values; NaN and infinity are refused by the kernel's name."""
+        if not bool(values.sum().isfinite()) and not bool(values.isfinite().all()):
+            wrong = int((~values.isfinite()).sum())
+            raise NanError(
+                f"{x.lowered.kernel!r} gave NaN or infinity in {wrong} of {values.numel()} entries; "
+                "rescale the columns, or check the parameters for overflow"
+            )
+        return values
+
+
+@register_engine("cuda")
+class CudaEngine(TorchEngine):
+    """torch on a GPU: arrays go there and come back. "cuda:1" is the second one. Without a GPU the CPU does it, with a warning."""
+
+    name = "cuda"
+    tile_shape = (4096, 8192)
+
+    def __init__(self, threads=None, precision="accurate", deterministic=False, on_oom="raise", device="cuda"):
+        reason = _no_cuda(_import_torch(), device)
+        if reason is not None:
+            _say_once(f"engine={device!r}: {reason}; torch does it on the CPU", (device, reason))
+        super().__init__(threads, precision, deterministic, on_oom, "cpu" if reason else device)
+
+
+def _again(cls, *options):
+    return cls(*options)
+
+
+def _import_torch():
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError("this engine needs torch; pip install 'mercer[gpu]'") from error
+    return torch
+
+
+def _no_cuda(torch, device):
+    """Why a GPU cannot be used, or None."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of old drivers in its own words
+        if not torch.cuda.is_available():
+            return "torch sees no GPU"
+    count = torch.cuda.device_count()
+    if (torch.device(device).index or 0) >= count:
+        raise ValueError(f"engine={device!r}, but there are {count} GPUs, numbered from 0")
+    try:
+        torch.zeros(1, device=device)
+    except RuntimeError as error:
+        return f"the GPU does not work ({str(error).splitlines()[0]})"
+    return None
+
+
+def _say_once(message, key):
+    """One warning for each reason in a process."""
+    if key not in _said:
+        _said.add(key)
+        warnings.warn(message, EngineWarning, stacklevel=4)
+
+
+def _kind(dtype):
+    import torch
+
+    return torch.float64 if np.dtype(dtype) == np.float64 else torch.float32
+
+
+def _joined(parts):
+    import torch
+
+    if isinstance(parts[0], tuple):
+        return tuple(torch.cat(part) for part in zip(*parts, strict=True))
+    return torch.cat(parts)
