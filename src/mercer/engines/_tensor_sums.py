@@ -9,7 +9,7 @@ from mercer.errors import NanError
 from mercer.kernels.statistics import Inner, SquaredDistance, Vector
 from mercer.kernels.views import Features
 
-__all__ = ["REDUCTIONS", "TensorGradients"]
+__all__ = ["FUSED", "REDUCTIONS", "TensorGradients"]
 
 
 # ------------------------------------------------------------------------------------------------ reductions
@@ -91,6 +91,33 @@ class _ArgMin(_TopK):
 
 #: Those that have a form on the device; others go tile by tile to the host.
 REDUCTIONS = {"sum": _Sum, "logsumexp": _LogSumExp, "max": _Max, "topk": _TopK, "argmin": _ArgMin}
+
+
+# Of generated kernels come (splits, n) tensors: the best entry, the watch over NaN, and a sum or a place.
+def _join_sums(total):
+    return total.double().sum(0)
+
+
+def _join_max(best, watch):
+    return best.amax(0)
+
+
+def _join_places(best, watch, places):
+    import torch
+
+    value = best.amin(0)
+    first = (best == value).to(torch.uint8).argmax(0)
+    return value, places.gather(0, first[None])[0]
+
+
+def _join_logs(best, watch, total):
+    top = best.double().amax(0)
+    return top + (total * (best.double() - top).exp()).sum(0).log()
+
+
+#: The mode of a generated kernel for a reduction, and what joins its parts.
+FUSED = {"sum": ("one", _join_sums), "max": ("max", _join_max), "argmin": ("argmin", _join_places),
+         "logsumexp": ("logsumexp", _join_logs)}  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------ gradients

@@ -14,7 +14,7 @@ from mercer import expr
 from mercer.engines import columns, sources
 from mercer.engines.cpu import CpuEngine
 
-__all__ = ["Place", "Side", "run_program", "tile"]
+__all__ = ["Place", "Side", "compiled", "run_program", "send_table", "tile"]
 
 _PAIRS = 2**24  # numbers in the rows of close pairs that are compared at a time
 _SHARE = 4  # a side that takes more than this part of the free memory is not kept on the device
@@ -28,6 +28,7 @@ class Place:
     device: Any
     dtype: np.dtype
     fast: bool = False
+    padded: bool = False  # rows of products get zeros behind them, as generated kernels want it
 
     def send(self, array, dtype=None):
         """A tensor of an array; on the host they share memory."""
@@ -65,10 +66,11 @@ class Side:
         return len(self.side)
 
     def product(self, k):
-        """(n, d) rows of a product."""
+        """(n, d) rows of a product, perhaps with zeros behind them."""
         view, centred = self.layout.products[k]
         table = "centred" if centred else "views"
-        return self._fetch((table, view), lambda side: getattr(side, table)[view])
+        pad = _padded if self.place.padded else lambda rows: rows
+        return self._fetch((table, view, self.place.padded), lambda side: pad(getattr(side, table)[view]))
 
     def vector(self, k):
         """(n,) of a pair of vectors, or None for 0."""
@@ -94,6 +96,14 @@ class Side:
                 return self.place.send(make(side), dtype)
             known[key] = self.place.send(array, dtype)
         return known[key] if side.whole is None else _some(known[key], side.places)
+
+
+def _padded(rows):
+    from mercer.engines._triton_code import padded_width
+
+    out = np.zeros((len(rows), padded_width(rows.shape[1])), rows.dtype)
+    out[:, : rows.shape[1]] = rows
+    return out
 
 
 def _vector(named, side):
@@ -282,7 +292,7 @@ def _table(function, u):
 
     from mercer.engines import _compiled
 
-    table = _on_device(function, u.device)
+    table = send_table((function,), u.device)[0]
     a = u.double()
     inside = torch.where(a > 0.0, a, 1.0).clamp(_compiled.TABLE_FIRST, _compiled.TABLE_LAST)
     mantissa, exponent = torch.frexp(inside)  # of inside = mantissa 2^exponent, 1/2 <= mantissa < 1
@@ -298,11 +308,13 @@ def _table(function, u):
 _tables: dict = {}
 
 
-def _on_device(function, device):
+def send_table(functions, device):
+    """Coefficients of tabulated functions on a device: (functions, intervals, terms)."""
     import torch
 
     from mercer.engines import _compiled
 
-    if (function, device) not in _tables:
-        _tables[function, device] = torch.from_numpy(_compiled.dyadic_table(function)).to(device)
-    return _tables[function, device]
+    key = functions, device
+    if key not in _tables:
+        _tables[key] = torch.from_numpy(np.stack([_compiled.dyadic_table(f) for f in functions])).to(device)
+    return _tables[key]

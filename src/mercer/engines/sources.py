@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from mercer import expr
@@ -109,16 +110,12 @@ def needs_repair(x, y, view, dtype) -> bool:
     if need.kinked:
         return True
     largest = x.norms[view].max(initial=0.0) + y.norms[view].max(initial=0.0)
-    return bool(ROUNDINGS * _eps(dtype) * largest * need.scale > DISTANCE_TOLERANCE[dtype])
+    return bool(ROUNDINGS * np.finfo(dtype).eps * largest * need.scale > DISTANCE_TOLERANCE[dtype])
 
 
 def tau(dtype) -> float:
     """Distances below so many times the norms are close."""
-    return ROUNDINGS * _eps(dtype) / DISTANCE_TOLERANCE[dtype]
-
-
-def _eps(dtype):
-    return 2.0**-52 if dtype.itemsize == 8 else 2.0**-23
+    return ROUNDINGS * np.finfo(dtype).eps / DISTANCE_TOLERANCE[dtype]
 
 
 # ------------------------------------------------------------------------------------------------ expressions

@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 
-from mercer.engines import reductions
+from mercer.engines import reductions, sources
 from mercer.engines.base import Engine
 from mercer.errors import EngineWarning, MemoryBudgetError, NanError
 from mercer.registry import register_engine
@@ -20,6 +20,7 @@ _log = logging.getLogger("mercer.engines")
 _SMALLEST = 256  # rows of a block that is not halved again
 _SWEEP = 2**36  # entries of the Gram between two looks at the keyboard: less than a tenth of a second on a GPU
 _said: set = set()
+_broken: dict = {}  # (device, expression) of which a generated kernel failed, and why
 
 
 @register_engine("torch")
@@ -50,9 +51,11 @@ class TorchEngine(Engine):
     def place(self, dtype):
         """Where tiles of a Gram of this dtype are made."""
         from mercer.engines._tensor_tiles import Place
+        from mercer.engines._triton_run import interpreted
 
         computed = {"fast": np.float32, "float64": np.float64}.get(self.precision, dtype)
-        return Place(self.device, np.dtype(computed), self.precision == "fast")
+        padded = self.device.type == "cuda" or interpreted()
+        return Place(self.device, np.dtype(computed), self.precision == "fast", padded)
 
     def tile(self, outputs, x, y):
         from mercer.engines._tensor_tiles import tile
@@ -122,7 +125,8 @@ class TorchEngine(Engine):
     def _values(self, x, y):
         from mercer.engines._tensor_tiles import tile
 
-        return tile(self.place(x.dtype), [x.lowered.expression], x, y)[0]
+        found = self._fused("block", x, y)
+        return tile(self.place(x.dtype), [x.lowered.expression], x, y)[0] if found is None else found[0]
 
     def _columns(self, y, first=0):
         width = self.tile_shape[1]
@@ -132,16 +136,11 @@ class TorchEngine(Engine):
     def _matmul(self, x, y, V):
         V, kind = self._right_hand_sides(V, x)
         out = V.new_zeros((len(x), V.shape[1]), dtype=kind)
-        columns = self._columns(y)
 
         def rows(start, stop):
-            xi = x.take(slice(start, stop))
-            total = V.new_zeros((stop - start, V.shape[1]))
-            for c, yj in columns:
-                total += self._values(xi, yj) @ V[c]
-            out[start:stop] = total
+            out[start:stop] = self._product(x.take(slice(start, stop)), y, V)
 
-        self._by_rows(rows, len(x))
+        self._by_rows(rows, len(x), self._sweep(x, y))
         return self._finite(out, x)
 
     def _right_hand_sides(self, V, x):
@@ -149,17 +148,47 @@ class TorchEngine(Engine):
         place = self.place(x.dtype)
         if isinstance(V, np.ndarray):
             return place.send(V), _kind(np.result_type(x.dtype, V.dtype))
-        V = V.to(self.device, _kind(place.dtype))
-        return V, _kind(x.dtype)
+        return V.to(self.device, _kind(place.dtype)).contiguous(), _kind(x.dtype)
+
+    def _product(self, x, y, V, expression=None):
+        """Some expression of all pairs, times V: by one kernel, or tile by tile."""
+        from mercer.engines._tensor_tiles import tile
+
+        expression = expression or x.lowered.expression
+        found = self._fused("one" if V.shape[1] == 1 else "many", x, y, V, expression)
+        if found is not None:
+            return found[0].sum(0).reshape(len(x), V.shape[1])
+        total = V.new_zeros((len(x), V.shape[1]))
+        for c, yj in self._columns(y):
+            total += tile(self.place(x.dtype), [expression], x, yj)[0] @ V[c]
+        return total
 
     def _cross(self, x, y, R, V=None):
         if V is not None:
             return self._cross(x, y, np.asarray(R) * self._on_host(self._matmul(x, y, np.asarray(V).T)))
+        R, out = np.asarray(R, np.float64), None
+        if self._fusible(x, [x.lowered.expression]):
+            out = self._turned(x, y, R)
+        return self._finite(self._tile_cross(x, y, R) if out is None else out, x)
+
+    def _turned(self, x, y, R):
+        """R^T K as (K^T R)^T, the rows of y being those of the product."""
         import torch
 
-        R = torch.as_tensor(np.asarray(R, np.float64)).to(self.device)
-        out = R.new_zeros((R.shape[1], len(y)))
-        columns = self._columns(y)
+        V, e = self.place(x.dtype).send(R), sources.transposed(x.lowered.expression)
+        out = torch.empty((R.shape[1], len(y)), dtype=torch.float64, device=self.device)
+
+        def rows(start, stop):
+            out[:, start:stop] = self._product(y.take(slice(start, stop)), x, V, e).T
+
+        self._by_rows(rows, len(y), self._sweep(y, x))
+        return out
+
+    def _tile_cross(self, x, y, R):
+        import torch
+
+        R = torch.as_tensor(R).to(self.device)
+        out, columns = R.new_zeros((R.shape[1], len(y))), self._columns(y)
 
         def rows(start, stop):
             xi = x.take(slice(start, stop))
@@ -167,28 +196,80 @@ class TorchEngine(Engine):
             out.add_(torch.hstack(found) if found else 0.0)
 
         self._by_rows(rows, len(x))
-        return self._finite(out, x)
+        return out
 
     def _reduce(self, x, y, op, **options):
-        from mercer.engines._tensor_sums import REDUCTIONS
+        from mercer.engines._tensor_sums import FUSED, REDUCTIONS
 
         if op not in REDUCTIONS:
             return super().reduce(x, y, op, **options)
         found, columns = [], self._columns(y)
 
         def rows(start, stop):
-            xi, state = x.take(slice(start, stop)), REDUCTIONS[op](**options)
+            xi = x.take(slice(start, stop))
+            whole = self._fused_reduction(xi, y, op) if not options else None
+            if whole is not None:
+                found.append(whole)
+                return
+            state = REDUCTIONS[op](**options)
             for c, yj in columns:
                 state.add(self._finite(self._values(xi, yj), x).to(_kind(x.dtype)), c.start)
             found.append(state.result())
 
-        self._by_rows(rows, len(x))
+        self._by_rows(rows, len(x), self._sweep(x, y) if op in FUSED and not options else None)
         return _joined(found)
 
+    def _fused_reduction(self, x, y, op):
+        """A reduction by one kernel, or None; the parts of split columns are joined in their order."""
+        from mercer.engines._tensor_sums import FUSED
+
+        if op not in FUSED:
+            return None
+        mode, join = FUSED[op]
+        V = self.place(x.dtype).send(np.ones((len(y), 1))) if mode == "one" else None
+        found = self._fused(mode, x, y, V)
+        return None if found is None else join(*(self._finite(part, x) for part in found))
+
+    # ------------------------------------------------------------------------------------ generated kernels
+    def _fusible(self, x, outputs):
+        """Whether a generated kernel can do it. The first time that one cannot, the reason is told."""
+        from mercer.engines._triton_run import why_not
+
+        place = self.place(x.dtype)
+        reason = _broken.get((self.device, *outputs)) or why_not(place, x, outputs)
+        if reason is None:
+            return True
+        if place.device.type == "cuda" and "Triton" in reason:
+            _say_once(f"engine={self.name!r}: {reason}; torch makes tiles instead, which takes longer", reason)
+        elif reason not in _said:
+            _said.add(reason)
+            _log.info("tiles by torch: %s", reason)
+        return False
+
+    def _fused(self, mode, x, y, V=None, expression=None):
+        """What a generated kernel makes of K(x, y), or None where none can."""
+        from mercer.engines._triton_run import FusionError, fused
+
+        expression = expression or x.lowered.expression
+        if not len(x) or not len(y) or not self._fusible(x, [expression]):
+            return None
+        try:
+            return fused(self.place(x.dtype), mode, expression, x, y, V, self.deterministic)
+        except FusionError as error:
+            _broken[self.device, expression] = reason = f"Triton failed ({error})"
+        _say_once(f"engine={self.name!r}: {reason}; torch makes tiles instead, which takes longer", reason)
+        return None
+
+    def _sweep(self, x, y):
+        """Rows of which a generated kernel sees all pairs between two looks at the keyboard; None where there is no kernel."""
+        if not self._fusible(x, [x.lowered.expression]):
+            return None
+        return max(self.tile_shape[0], _SWEEP // max(len(y), 1))
+
     # ------------------------------------------------------------------------------------ care
-    def _by_rows(self, job, n):
+    def _by_rows(self, job, n, height=None):
         """job(start, stop) over blocks of rows; where the device has no memory for a block, its halves."""
-        height = self.tile_shape[0]
+        height = height or self.tile_shape[0]
         todo = [(i, min(i + height, n)) for i in range(0, n, height)][::-1]
         while todo:
             start, stop = todo.pop()
@@ -202,6 +283,8 @@ class TorchEngine(Engine):
 
         try:
             job(start, stop)
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)  # an interrupt need not wait for more than this block
             return True
         except torch.OutOfMemoryError as error:
             reason = str(error).split(". ")[0]
