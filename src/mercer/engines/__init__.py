@@ -43,17 +43,18 @@ class Engine:
         return f"Engine({self.name!r}{''.join(changed)})"
 
 
-def get_engine(engine=None) -> BaseEngine:
-    """The engine of a word, an :class:`Engine` or None (the CPU engine)."""
+def get_engine(engine=None, device=None) -> BaseEngine:
+    """The engine of a word, an :class:`Engine` or None: the CPU engine, or torch where the data lie on a `device` of its own."""
     if isinstance(engine, BaseEngine):
         return engine
     if engine is None:
-        engine = Engine()
+        engine = Engine("cpu" if device is None else "torch")
     if isinstance(engine, str):
         engine = Engine(engine)
     if not isinstance(engine, Engine):
         raise TypeError(f"engine={engine!r} must be a word, mercer.Engine(...) or None")
-    return _made(engine)
+    made = _made(engine)
+    return made if device is None else made.at(device)
 
 
 def _made(engine):

@@ -119,8 +119,9 @@ class _Job:
         words = {"BM": tiles.BM, "BN": tiles.BN, "BK": tiles.BK, "BP": rhs, "PREC": self._precision()}
         with np.errstate(all="ignore"):  # in the interpreter; NaN and infinity are found by the caller
             _function(self.code.text)[grid](
-                *rest, *self._arguments(n, m), n, m, p, per, **words, num_warps=tiles.warps, num_stages=tiles.stages
-            )
+                *rest, *self._arguments(n, m), n, m, p, per, **words,
+                num_warps=tiles.warps, num_stages=tiles.stages, enable_fp_fusion=True,
+            )  # fmt: skip
         return tuple(found)
 
     def _precision(self):

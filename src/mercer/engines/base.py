@@ -46,6 +46,10 @@ class Engine:
     def __init__(self, threads: int | None = None):
         self.threads = threads
 
+    def at(self, device) -> "Engine":
+        """This engine for data that lie on a device of torch's."""
+        return self
+
     # ------------------------------------------------------------------------------------ preparing
     def prepare(self, lowered: Lowered, rows, like: Prepared | None = None) -> Prepared:
         """Make one side. `like` is the other side (the training rows): its centre and vocabulary are used."""

@@ -43,6 +43,11 @@ class TorchEngine(Engine):
         torch = _import_torch()
         self.precision, self.deterministic, self.on_oom = precision, deterministic, on_oom
         self.device = torch.device(device or "cpu")
+        if self.device.type == "cuda":
+            self.tile_shape = CudaEngine.tile_shape
+
+    def at(self, device):
+        return type(self)(self.threads, self.precision, self.deterministic, self.on_oom, device)
 
     def __reduce__(self):
         return _again, (type(self), self.threads, self.precision, self.deterministic, self.on_oom, str(self.device))
@@ -145,10 +150,13 @@ class TorchEngine(Engine):
 
     def _right_hand_sides(self, V, x):
         """V on the device in the precision of the computation, and the precision of the product."""
+        import torch
+
         place = self.place(x.dtype)
         if isinstance(V, np.ndarray):
             return place.send(V), _kind(np.result_type(x.dtype, V.dtype))
-        return V.to(self.device, _kind(place.dtype)).contiguous(), _kind(x.dtype)
+        kind = _kind(x.dtype) if not V.is_floating_point() else torch.promote_types(V.dtype, _kind(x.dtype))
+        return V.to(self.device, _kind(place.dtype)).contiguous(), kind
 
     def _product(self, x, y, V, expression=None):
         """Some expression of all pairs, times V: by one kernel, or tile by tile."""
@@ -317,10 +325,22 @@ class CudaEngine(TorchEngine):
     tile_shape = (4096, 8192)
 
     def __init__(self, threads=None, precision="accurate", deterministic=False, on_oom="raise", device="cuda"):
-        reason = _no_cuda(_import_torch(), device)
+        torch = _import_torch()
+        reason = _no_cuda(torch, device)
         if reason is not None:
             _say_once(f"engine={device!r}: {reason}; torch does it on the CPU", (device, reason))
-        super().__init__(threads, precision, deterministic, on_oom, "cpu" if reason else device)
+        super().__init__(threads, precision, deterministic, on_oom, "cpu" if reason else _numbered(torch.device(device)))
+
+    def at(self, device):
+        if device.type == "cuda" and device != self.device:
+            raise ValueError(f"engine={str(self.device)!r}, but the tensors lie on {device}; move them with .to(...)")
+        return self
+
+
+def _numbered(device):
+    import torch
+
+    return torch.device("cuda", torch.cuda.current_device()) if device.type == "cuda" and device.index is None else device
 
 
 def _again(cls, *options):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from mercer import validate
 from mercer.engines import Prepared, get_engine
 from mercer.errors import NanError
 from mercer.gram import plan as planning
@@ -17,17 +18,19 @@ def gram(kernel: Kernel, X, Y=None, *, engine=None, memory=None, validated=False
     """Lazy Gram matrix of a kernel: of X with itself, or of the rows of X with the rows of Y.
 
     The kernel is resolved on Y, or on X alone. `engine` is a word or a `mercer.Engine`; `memory` ("2GB") bounds what
-    `dense` may allocate.
+    `dense` may allocate. Of torch tensors torch makes it, on their device, and results are tensors.
     """
+    device = validate.tensor_device(X=X, Y=Y)
     if not validated:
         X = kernel.validated(X, "X")
         Y = None if Y is None else kernel.validated(Y, "Y")
     resolved = kernel._resolved(X if Y is None else Y, None)
-    runner = get_engine(engine)
+    runner = get_engine(engine, device)
     lowered = lower(resolved)
     y = runner.prepare(lowered, X if Y is None else Y)
     x = y if Y is None else _other_side(runner, lowered, X, y)
-    return Gram(resolved, runner, x, y.astype(x.dtype) if y.dtype != x.dtype else y, memory)
+    K = Gram(resolved, runner, x, y.astype(x.dtype) if y.dtype != x.dtype else y, memory)
+    return K if device is None else K.on(device)
 
 
 def prepared_gram(train: "Gram", X) -> "Gram":
@@ -83,11 +86,14 @@ class Gram(Operator):
     # ------------------------------------------------------------------------------------ numbers
     def dense(self) -> np.ndarray:
         """The whole matrix as an array, if it fits the budget."""
+        self._require_dense()
+        return self.engine.block(self.x, self.y)
+
+    def _require_dense(self):
         n, m = self.shape
         bytes_needed = n * m * self.dtype.itemsize
         if bytes_needed > 2**24:  # asking the system costs more than a small matrix
             self.require(bytes_needed)
-        return self.engine.block(self.x, self.y)
 
     def require(self, bytes_needed):
         """Refuse what does not fit the budget."""
@@ -127,11 +133,21 @@ class Gram(Operator):
         x, y = self.x.take(_index(rows, self.shape[0])), self.y.take(_index(columns, self.shape[1]))
         if self.symmetric and np.array_equal(x.index, y.index):
             y = x
-        return Gram(self.kernel, self.engine, x, y, self.memory)
+        return self._of(x, y)
+
+    def _of(self, x, y, kernel=None):
+        """A Gram of the same kind on other sides."""
+        return Gram(kernel or self.kernel, self.engine, x, y, self.memory)
+
+    def on(self, device) -> "Gram":
+        """The same Gram with tensors on a device of torch's as results."""
+        from mercer.gram.tensors import TensorGram
+
+        return TensorGram(self.kernel, self.engine, self.x, self.y, self.memory, device)
 
     @property
     def T(self) -> "Gram":  # noqa: N802
-        return self if self.symmetric else Gram(self.kernel, self.engine, self.y, self.x, self.memory)
+        return self if self.symmetric else self._of(self.y, self.x)
 
     def __matmul__(self, V):
         if isinstance(V, Operator):
@@ -165,7 +181,7 @@ class Gram(Operator):
         lowered = lower(kernel)
         y = self.engine.prepare(lowered, self.y.rows)
         x = y if self.symmetric else self.engine.prepare(lowered, self.x.rows, like=y)
-        return Gram(kernel, self.engine, x, y, self.memory)
+        return self._of(x, y, kernel)
 
     def pullback(self, W=None) -> dict[str, np.ndarray]:
         """Gradient of sum(W * K) in the kernel's parameters, by name; W an array, or (U, V) meaning U @ V.T."""
