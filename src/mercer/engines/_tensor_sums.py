@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mercer.engines import reductions
+from mercer.engines import reductions, sources
 from mercer.engines._tensor_tiles import tile
 from mercer.engines.gradients import Gradients, Weights
 from mercer.errors import NanError
@@ -10,6 +10,8 @@ from mercer.kernels.statistics import Inner, SquaredDistance, Vector
 from mercer.kernels.views import Features
 
 __all__ = ["FUSED", "REDUCTIONS", "TensorGradients"]
+
+_WIDEST = 256  # right-hand sides up to which tiles are made again for every few of them
 
 
 # ------------------------------------------------------------------------------------------------ reductions
@@ -130,6 +132,56 @@ class TensorGradients(Gradients):
 
     def weights(self, W):
         return _TensorWeights(self.place, W, len(self.x), len(self.y))
+
+    def run(self, W):
+        weights = self.weights(W)
+        if weights.W is not None or not self._fusible(weights):
+            return super().run(W)
+        U, V = weights.pair or (self.place.send(np.ones((len(side), 1))) for side in (self.x, self.y))
+        for target, slope in zip(self.targets, self.outputs, strict=True):
+            self._whole(target, slope, U, V)
+        self._vectors()
+        return self
+
+    def _fusible(self, weights):
+        """Whether generated kernels can make all the sums, and W has a rank low enough for them."""
+        rank = weights.pair[0].shape[1] if weights.pair else 1
+        payloads = [target.payload for target in self.targets if target.op == "leaf"]
+        rows = [_dense_rows(p, self.x, self.y) for p in payloads if not isinstance(p, Vector)]
+        if None in rows or any(rank * (1 + T.shape[1]) > _WIDEST for _, T in rows):
+            return False
+        return all(self.engine.fusible(self.x, [slope]) for slope in self.outputs)
+
+    def _whole(self, target, slope, U, V):
+        """One target over all pairs: sum_q diag(U_q) S diag(V_q) T for the slopes S and the rows T, S never in memory."""
+        payload = target.payload
+        turned = sources.transposed(slope)
+        if target.op == "param":
+            self._add_parameter(payload, float((U.double() * self._sums(self.x, self.y, V, slope)).sum()))
+        elif isinstance(payload, Vector) and payload.side == "column":
+            self.by_vector[1][payload] = _array((V * self._sums(self.y, self.x, U, turned)).sum(1))
+        elif isinstance(payload, Vector):
+            self.by_vector[0][payload] = _array((U * self._sums(self.x, self.y, V, slope)).sum(1))
+        else:
+            A, B = map(self.place.send, _dense_rows(payload, self.x, self.y))
+            key = payload.view, isinstance(payload, SquaredDistance)
+            self._add_rows(0, key, self._row_slopes((self.x, self.y), slope, (U, V), (A, B), key[1]))
+            if self.both:
+                self._add_rows(1, key, self._row_slopes((self.y, self.x), turned, (V, U), (B, A), key[1]))
+
+    def _sums(self, x, y, V, slope):
+        return self.engine.product(x, y, V, slope, V.double().dtype)
+
+    def _row_slopes(self, sides, slope, weights, rows, centred):
+        """`_slopes` for W of low rank."""
+        import torch
+
+        (U, V), (A, B) = weights, rows
+        right = (V[:, :, None] * B[:, None, :]).reshape(len(B), -1)
+        found = self._sums(*sides, torch.hstack([V, right]) if centred else right, slope)
+        rank = V.shape[1]
+        G = (U[:, :, None] * found[:, -right.shape[1] :].reshape(len(A), rank, -1)).sum(1)
+        return _array(2.0 * (A * (U * found[:, :rank]).sum(1)[:, None] - G) if centred else G)
 
     def _tile(self, total, xi, yj, W, r, c):
         for target, value in zip(self.targets, tile(self.place, self.outputs, xi, yj), strict=True):

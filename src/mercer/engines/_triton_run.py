@@ -9,6 +9,7 @@ import linecache
 import logging
 import os
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -48,12 +49,10 @@ _INTERPRETED = [Tiles(16, 16, 32, 1, 1)]
 
 def why_not(place, x, outputs) -> str | None:
     """Why no generated kernel can do this here, or None."""
-    try:
-        import triton  # noqa: F401
-    except ImportError:
-        return "Triton is not installed"
     if place.device.type != "cuda" and not interpreted():
-        return "Triton needs a GPU"
+        return "generated kernels need a GPU"
+    if find_spec("triton") is None:
+        return "Triton is not installed"
     _, layout = compiled(outputs, x)
     if layout.host:
         kind = type(layout.host[0].payload).__name__

@@ -140,13 +140,17 @@ class TorchEngine(Engine):
 
     def _matmul(self, x, y, V):
         V, kind = self._right_hand_sides(V, x)
+        return self._finite(self.product(x, y, V, x.lowered.expression, kind), x)
+
+    def product(self, x, y, V, expression, kind=None):
+        """An expression of all pairs, times the tensor V: by one kernel for each block of rows, or tile by tile."""
         out = V.new_zeros((len(x), V.shape[1]), dtype=kind)
 
         def rows(start, stop):
-            out[start:stop] = self._product(x.take(slice(start, stop)), y, V)
+            out[start:stop] = self._some_rows(x.take(slice(start, stop)), y, V, expression)
 
-        self._by_rows(rows, len(x), self._sweep(x, y))
-        return self._finite(out, x)
+        self._by_rows(rows, len(x), self._sweep(x, y, expression))
+        return out
 
     def _right_hand_sides(self, V, x):
         """V on the device in the precision of the computation, and the precision of the product."""
@@ -158,11 +162,9 @@ class TorchEngine(Engine):
         kind = _kind(x.dtype) if not V.is_floating_point() else torch.promote_types(V.dtype, _kind(x.dtype))
         return V.to(self.device, _kind(place.dtype)).contiguous(), kind
 
-    def _product(self, x, y, V, expression=None):
-        """Some expression of all pairs, times V: by one kernel, or tile by tile."""
+    def _some_rows(self, x, y, V, expression):
         from mercer.engines._tensor_tiles import tile
 
-        expression = expression or x.lowered.expression
         found = self._fused("one" if V.shape[1] == 1 else "many", x, y, V, expression)
         if found is not None:
             return found[0].sum(0).reshape(len(x), V.shape[1])
@@ -174,23 +176,12 @@ class TorchEngine(Engine):
     def _cross(self, x, y, R, V=None):
         if V is not None:
             return self._cross(x, y, np.asarray(R) * self._on_host(self._matmul(x, y, np.asarray(V).T)))
-        R, out = np.asarray(R, np.float64), None
-        if self._fusible(x, [x.lowered.expression]):
-            out = self._turned(x, y, R)
-        return self._finite(self._tile_cross(x, y, R) if out is None else out, x)
-
-    def _turned(self, x, y, R):
-        """R^T K as (K^T R)^T, the rows of y being those of the product."""
-        import torch
-
-        V, e = self.place(x.dtype).send(R), sources.transposed(x.lowered.expression)
-        out = torch.empty((R.shape[1], len(y)), dtype=torch.float64, device=self.device)
-
-        def rows(start, stop):
-            out[:, start:stop] = self._product(y.take(slice(start, stop)), x, V, e).T
-
-        self._by_rows(rows, len(y), self._sweep(y, x))
-        return out
+        R, e = np.asarray(R, np.float64), x.lowered.expression
+        if not self.fusible(x, [e]):
+            return self._finite(self._tile_cross(x, y, R), x)
+        # R^T K as (K^T R)^T: the columns of the Gram are the rows of this product.
+        V = self.place(x.dtype).send(R)
+        return self._finite(self.product(y, x, V, sources.transposed(e), V.double().dtype).T, x)
 
     def _tile_cross(self, x, y, R):
         import torch
@@ -224,7 +215,7 @@ class TorchEngine(Engine):
                 state.add(self._finite(self._values(xi, yj), x).to(_kind(x.dtype)), c.start)
             found.append(state.result())
 
-        self._by_rows(rows, len(x), self._sweep(x, y) if op in FUSED and not options else None)
+        self._by_rows(rows, len(x), self._sweep(x, y, x.lowered.expression) if op in FUSED else None)
         return _joined(found)
 
     def _fused_reduction(self, x, y, op):
@@ -239,7 +230,7 @@ class TorchEngine(Engine):
         return None if found is None else join(*(self._finite(part, x) for part in found))
 
     # ------------------------------------------------------------------------------------ generated kernels
-    def _fusible(self, x, outputs):
+    def fusible(self, x, outputs):
         """Whether a generated kernel can do it. The first time that one cannot, the reason is told."""
         from mercer.engines._triton_run import why_not
 
@@ -259,7 +250,7 @@ class TorchEngine(Engine):
         from mercer.engines._triton_run import FusionError, fused
 
         expression = expression or x.lowered.expression
-        if not len(x) or not len(y) or not self._fusible(x, [expression]):
+        if not len(x) or not len(y) or not self.fusible(x, [expression]):
             return None
         try:
             return fused(self.place(x.dtype), mode, expression, x, y, V, self.deterministic)
@@ -268,9 +259,9 @@ class TorchEngine(Engine):
         _say_once(f"engine={self.name!r}: {reason}; torch makes tiles instead, which takes longer", reason)
         return None
 
-    def _sweep(self, x, y):
+    def _sweep(self, x, y, expression):
         """Rows of which a generated kernel sees all pairs between two looks at the keyboard; None where there is no kernel."""
-        if not self._fusible(x, [x.lowered.expression]):
+        if not self.fusible(x, [expression]):
             return None
         return max(self.tile_shape[0], _SWEEP // max(len(y), 1))
 
