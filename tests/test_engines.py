@@ -12,16 +12,14 @@ import scipy.sparse as sp
 
 from cases import DTYPES, TOLERANCE, Case, close, kernel_cases, sparse_random
 from mercer import kernels as mk
-from mercer.engines import BaseEngine, CpuEngine, Engine, ReferenceEngine, get_engine
+from mercer.engines import BaseEngine, CpuEngine, Engine, ReferenceEngine, TorchEngine, get_engine
 from mercer.errors import NanError, NotDifferentiableError
 from mercer.gram import Gram, gram
 from mercer.registry import ENGINES
 
+NEEDED = {"torch": pytest.mark.skipif(not find_spec("torch"), reason="needs torch")}
 #: What is held to `reference`; tests/test_gpu.py does the same for "cuda" where there is one.
-NAMES = [
-    pytest.param(name, marks=pytest.mark.skipif(name == "torch" and not find_spec("torch"), reason="needs torch"))
-    for name in sorted(set(ENGINES) - {"cuda"})
-]
+NAMES = [pytest.param(name, marks=NEEDED.get(name, ())) for name in sorted(set(ENGINES) - {"cuda"})]
 TINY = (3, 5)  # tiles so small that a few rows have many of them, with ragged edges
 
 
@@ -166,13 +164,21 @@ def name(check):
 def tiny_tiles(monkeypatch):
     for cls in ENGINES.values():
         monkeypatch.setattr(cls, "tile_shape", TINY)
+    monkeypatch.setattr(TorchEngine, "tile_shape", (8, 5))  # an operation of torch takes longer than such a tile
+
+
+def contract_cases():
+    """(engine, case, dtype). torch shares the programs of composites with the CPU engine: one precision of them is enough."""
+    leaves = kernel_cases(composites=0)
+    for engine in ("cpu", "torch"):
+        for case in kernel_cases():
+            for dtype in DTYPES if engine == "cpu" or case in leaves else DTYPES[:1]:
+                yield pytest.param(engine, case, dtype, marks=NEEDED.get(engine, ()), id=f"{engine}-{case}-{dtype}")
 
 
 @pytest.mark.usefixtures("tiny_tiles")
 @pytest.mark.parametrize("check", [*CHECKS, check_denied_inputs], ids=name)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("case", kernel_cases(), ids=str)
-@pytest.mark.parametrize("engine", [name for name in NAMES if name.values != ("reference",)])
+@pytest.mark.parametrize(("engine", "case", "dtype"), contract_cases())
 def test_engine_contract(engine, case, dtype, check):
     check(case, engine, dtype)
 

@@ -1,5 +1,7 @@
 """The lazy Gram matrix: slicing slices its sides; only tile loops and `dense` produce numbers."""
 
+import math
+
 import numpy as np
 
 from mercer import validate
@@ -155,7 +157,7 @@ class Gram(Operator):
         V = np.asarray(V)
         if V.shape[0] != self.shape[1]:
             raise ValueError(f"cannot multiply {self.shape[0]} x {self.shape[1]} with shape {V.shape}")
-        V2 = V.reshape(len(V), -1)
+        V2 = V.reshape(len(V), math.prod(V.shape[1:]))
         out = self.engine.matmul(self.x, self.y, V2)
         return out.reshape(len(out), *V.shape[1:])
 

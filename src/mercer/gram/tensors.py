@@ -1,5 +1,7 @@
 """The lazy Gram matrix of rows that came as torch tensors: the same verbs, and tensors on the same device come back."""
 
+import math
+
 import numpy as np
 
 from mercer import validate
@@ -56,7 +58,7 @@ class TensorGram(Gram):
             raise ValueError("V requires a gradient, which does not pass through mercer; pass V.detach()")
         if V.ndim == 0 or V.shape[0] != self.shape[1]:
             raise ValueError(f"cannot multiply {self.shape[0]} x {self.shape[1]} with shape {tuple(V.shape)}")
-        found = self._made("matmul", V.reshape(len(V), -1))
+        found = self._made("matmul", V.reshape(len(V), math.prod(V.shape[1:])))
         return found.reshape(len(found), *V.shape[1:])
 
     def reduce(self, op, **options):
