@@ -1,4 +1,4 @@
-"""Generated kernels, run by Triton's interpreter on tiny shapes: every expression of vectors lowers, and agrees with `reference`."""
+"""Generated kernels, run by Triton's interpreter on tiny shapes: every expression of vectors lowers and equals `reference`."""
 
 import json
 import os
@@ -221,14 +221,14 @@ def code(kernel, X, mode="one", same=False, **changes):
     program = expr.compile_program([K.x.lowered.expression], K.x.lowered.parameters)
     layout = sources.layout(program, K.x)
     widths = tuple(_triton_code.padded_width(X.shape[1]) for _ in layout.products)
-    facts = dict(double=False, fast=False, widths=widths, entries=tuple(X.shape[1] for _ in layout.statistics),
-                 repaired=tuple(False for _ in widths), same=same)  # fmt: skip
+    entries, repaired = tuple(X.shape[1] for _ in layout.statistics), tuple(False for _ in widths)
+    facts = {"double": False, "fast": False, "widths": widths, "entries": entries, "repaired": repaired, "same": same}
     return _triton_code.generate(program, layout, _triton_code.Shape(mode, **{**facts, **changes}))
 
 
 def test_new_parameter_values_give_the_same_text():
     X = rows((5, 3))
-    one, two = (code(2.5 * mk.RBF(l) + mk.Matern(1.5, 2 * l), X) for l in (0.7, 0.9))
+    one, two = (code(2.5 * mk.RBF(scale) + mk.Matern(1.5, 2 * scale), X) for scale in (0.7, 0.9))
     assert one.text == two.text
     assert one.constants != two.constants
 

@@ -109,7 +109,7 @@ def array_of(X, name="X"):
         )
     if str(X.dtype) in ("torch.float16", "torch.bfloat16"):
         raise ValueError(
-            f"{name} is {X.dtype}: distances between rows cancel, and half precision leaves no digits of them; pass {name}.float()"
+            f"{name} is {X.dtype}: distances between rows cancel, and half precision leaves no digits; pass {name}.float()"
         )
     if str(X.layout) != "torch.strided":
         raise TypeError(f"{name} is a sparse tensor; pass scipy.sparse rows, or {name}.to_dense()")

@@ -69,7 +69,9 @@ def _made(engine):
     options = {name: getattr(engine, name) for name in _changed(engine)}
     if not options.keys() <= set(ENGINES[word].options):
         wrong = sorted(options.keys() - set(ENGINES[word].options))[0]
-        raise ValueError(f"{wrong}={options[wrong]!r} means nothing to the engine {word!r}; it is for 'torch' and 'cuda'")
+        raise ValueError(
+            f"{wrong}={options[wrong]!r} means nothing to the engine {word!r}; it is for 'torch' and 'cuda'"
+        )
     return ENGINES[word](**options, **({"device": engine.name} if number else {}))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mercer.engines import reductions, sources
-from mercer.engines._tensor_tiles import tile
+from mercer.engines._tensor_tiles import product_precision, tile
 from mercer.engines.gradients import Gradients, Weights
 from mercer.errors import NanError
 from mercer.kernels.statistics import Inner, SquaredDistance, Vector
@@ -134,6 +134,10 @@ class TensorGradients(Gradients):
         return _TensorWeights(self.place, W, len(self.x), len(self.y))
 
     def run(self, W):
+        with product_precision(self.place):
+            return self._run(W)
+
+    def _run(self, W):
         weights = self.weights(W)
         if weights.W is not None or not self._fusible(weights):
             return super().run(W)

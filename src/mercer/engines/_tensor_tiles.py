@@ -14,7 +14,7 @@ from mercer import expr
 from mercer.engines import columns, sources
 from mercer.engines.cpu import CpuEngine
 
-__all__ = ["Place", "Side", "compiled", "run_program", "send_table", "tile"]
+__all__ = ["Place", "Side", "compiled", "product_precision", "run_program", "send_table", "tile"]
 
 _PAIRS = 2**24  # numbers in the rows of close pairs that are compared at a time
 _SHARE = 4  # a side that takes more than this part of the free memory is not kept on the device
@@ -160,7 +160,7 @@ class _Statistics:
     def _product(self, leaf):
         if leaf.of not in self._products:
             A, B = self.rows.product(leaf.of), self.columns.product(leaf.of)
-            with _precision(self.place):
+            with product_precision(self.place):
                 self._products[leaf.of] = A @ B.T
         return self._products[leaf.of]
 
@@ -200,8 +200,8 @@ class _Statistics:
 
 
 @contextmanager
-def _precision(place):
-    """TF32 in products only where it was asked for, whatever the process is set to."""
+def product_precision(place):
+    """TF32 in torch's products only where it was asked for, whatever the process is set to."""
     import torch
 
     wanted = "high" if place.fast else "highest"
@@ -257,9 +257,9 @@ def run_program(program: expr.Program, leaves, zero) -> list:
     """Values of the outputs; leaves broadcast together. `zero` is a (1, 1) tensor of their kind."""
     import torch
 
-    registers = dict(enumerate(leaves))
+    registers: dict[int, Any] = dict(enumerate(leaves))
     for (op, a, b, c, to), (scale, shift, value) in zip(program.instructions, program.constants, strict=True):
-        u = registers.get(a)
+        u: Any = registers.get(a)
         if op in expr.MAPPED:
             u = u if scale == 1.0 else scale * u
             u = u if shift == 0.0 else u + shift

@@ -110,11 +110,11 @@ class _Job:
         n, m = n or len(self.x), m or len(self.y)
         p = self.V.shape[1] if self.mode == "many" else 1
         rhs = 16 if p <= 16 else 32
-        blocks = -(-n // tiles.BM)
+        blocks = _ceil(n, tiles.BM)
         per, splits = _splits(self.place, blocks, m, tiles.BN)
         found = self._outputs(splits, n, m, p)
         rest = found + [found[0]] * (3 - len(found))
-        grid = (blocks, splits, -(-p // rhs))
+        grid = (blocks, splits, _ceil(p, rhs))
         words = {"BM": tiles.BM, "BN": tiles.BN, "BK": tiles.BK, "BP": rhs, "PREC": self._precision()}
         with np.errstate(all="ignore"):  # in the interpreter; NaN and infinity are found by the caller
             _function(self.code.text)[grid](
@@ -241,9 +241,13 @@ def _splits(place, blocks, m, width):
     units = 1
     if place.device.type == "cuda":
         units = torch.cuda.get_device_properties(place.device).multi_processor_count
-    most = max(1, min(_MOST_SPLITS, units * _PROGRAMS // max(blocks, 1), -(-m // width)))
-    per = -(-(-(-m // most)) // width) * width
-    return per, -(-m // per)
+    most = max(1, min(_MOST_SPLITS, units * _PROGRAMS // max(blocks, 1), _ceil(m, width)))
+    per = _ceil(_ceil(m, most), width) * width
+    return per, _ceil(m, per)
+
+
+def _ceil(a, b):
+    return -(-a // b)
 
 
 def _function(text):
@@ -262,7 +266,9 @@ def _function(text):
 
 # ------------------------------------------------------------------------------------------------ what is remembered
 def _cache_file():
-    folder = os.environ.get("MERCER_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "mercer")
+    folder = os.environ.get("MERCER_CACHE") or Path(
+        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "mercer"
+    )
     return Path(folder, "tiles.json")
 
 

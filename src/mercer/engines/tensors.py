@@ -99,8 +99,11 @@ class TorchEngine(Engine):
     # ------------------------------------------------------------------------------------ verbs on the device
     def on_device(self, verb, x, y, *arguments, **options):
         """A verb's result as tensors on the device; `on_oom` says what happens where there is no memory for it."""
+        from mercer.engines._tensor_tiles import product_precision
+
         try:
-            return getattr(self, f"_{verb}")(x, y, *arguments, **options)
+            with product_precision(self.place(x.dtype)):
+                return getattr(self, f"_{verb}")(x, y, *arguments, **options)
         except MemoryBudgetError as error:
             if self.on_oom != "cpu":
                 raise
@@ -310,7 +313,7 @@ class TorchEngine(Engine):
 
 @register_engine("cuda")
 class CudaEngine(TorchEngine):
-    """torch on a GPU: arrays go there and come back. "cuda:1" is the second one. Without a GPU the CPU does it, with a warning."""
+    """torch on a GPU: arrays go there and come back. "cuda:1" is the second one. Without a GPU the CPU does it, and says so."""
 
     name = "cuda"
     tile_shape = (4096, 8192)
@@ -320,7 +323,9 @@ class CudaEngine(TorchEngine):
         reason = _no_cuda(torch, device)
         if reason is not None:
             _say_once(f"engine={device!r}: {reason}; torch does it on the CPU", (device, reason))
-        super().__init__(threads, precision, deterministic, on_oom, "cpu" if reason else _numbered(torch.device(device)))
+        super().__init__(
+            threads, precision, deterministic, on_oom, "cpu" if reason else _numbered(torch.device(device))
+        )
 
     def at(self, device):
         if device.type == "cuda" and device != self.device:
@@ -331,7 +336,9 @@ class CudaEngine(TorchEngine):
 def _numbered(device):
     import torch
 
-    return torch.device("cuda", torch.cuda.current_device()) if device.type == "cuda" and device.index is None else device
+    return (
+        torch.device("cuda", torch.cuda.current_device()) if device.type == "cuda" and device.index is None else device
+    )
 
 
 def _again(cls, *options):
@@ -357,7 +364,7 @@ def _no_cuda(torch, device):
         raise ValueError(f"engine={device!r}, but there are {count} GPUs, numbered from 0")
     try:
         torch.zeros(1, device=device)
-    except RuntimeError as error:
+    except (RuntimeError, AssertionError) as error:
         return f"the GPU does not work ({str(error).splitlines()[0]})"
     return None
 
