@@ -167,18 +167,22 @@ def tiny_tiles(monkeypatch):
     monkeypatch.setattr(TorchEngine, "tile_shape", (8, 5))  # an operation of torch takes longer than such a tile
 
 
-def contract_cases():
-    """(engine, case, dtype). torch shares the programs of composites with the CPU engine: one precision of them is enough."""
-    leaves = kernel_cases(composites=0)
+def contract():
+    """(engine, case, dtype, check). torch shares the programs of composites with the CPU engine and leaves objects to it: less of
+    them is enough."""
+    leaves, few = kernel_cases(composites=0), (check_block, check_matmul, check_pullback)
     for engine in ("cpu", "torch"):
         for case in kernel_cases():
-            for dtype in DTYPES if engine == "cpu" or case in leaves else DTYPES[:1]:
-                yield pytest.param(engine, case, dtype, marks=NEEDED.get(engine, ()), id=f"{engine}-{case}-{dtype}")
+            known = engine == "torch" and not (case in leaves and case.vectors)
+            for dtype in DTYPES[:1] if known else DTYPES:
+                brief = known or (engine == "torch" and dtype == "float32")
+                for check in few if brief else (*CHECKS, check_denied_inputs):
+                    label = f"{engine}-{case}-{dtype}-{name(check)}"
+                    yield pytest.param(engine, case, dtype, check, marks=NEEDED.get(engine, ()), id=label)
 
 
 @pytest.mark.usefixtures("tiny_tiles")
-@pytest.mark.parametrize("check", [*CHECKS, check_denied_inputs], ids=name)
-@pytest.mark.parametrize(("engine", "case", "dtype"), contract_cases())
+@pytest.mark.parametrize(("engine", "case", "dtype", "check"), list(contract()))
 def test_engine_contract(engine, case, dtype, check):
     check(case, engine, dtype)
 
@@ -389,7 +393,7 @@ def sparse_cases():
             yield case
 
 
-@pytest.mark.parametrize("engine", NAMES)
+@pytest.mark.parametrize("engine", ["cpu", "reference"])  # which torch leaves sparse rows to
 @pytest.mark.parametrize("case", list(sparse_cases()), ids=str)
 def test_sparse_rows_equal_dense(case, engine):
     X = sparse_rows()

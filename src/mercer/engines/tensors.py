@@ -124,8 +124,8 @@ class TorchEngine(Engine):
                 if x is y:
                     out[c, start:stop] = values.T
             if x is y:
-                square = out[start:stop, start:stop].tril()
-                out[start:stop, start:stop] = square + square.tril(-1).T
+                i, square = torch.arange(stop - start, device=out.device), out[start:stop, start:stop].clone()
+                out[start:stop, start:stop] = torch.where(i[:, None] >= i, square, square.T)
 
         self._by_rows(rows, len(x))
         return out
