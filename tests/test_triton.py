@@ -93,6 +93,14 @@ def test_wide_rows_are_split(d):
     assert _triton_code.padded_width(d) == {64: 64, 65: 96, 97: 128}[d]
 
 
+@pytest.mark.parametrize("exponent", [3, 65, 66])
+def test_powers_keep_their_sign(exponent):
+    """Large whole powers are no products."""
+    X = np.array([[1.1], [-1.05], [0.5], [0.0]])
+    K, dense = pair(mk.Linear() ** exponent, X)
+    close(K.dense(), dense, 1e-12)
+
+
 def test_many_right_hand_sides_take_several_programs():
     X, V = rows((9, 3)), rows((9, 70))
     K, dense = pair(mk.RBF(), X)

@@ -12,9 +12,9 @@ import numpy as np
 
 from mercer import expr
 from mercer.engines import columns, sources
-from mercer.engines.cpu import CpuEngine
+from mercer.engines.cpu import DISTANCE_TOLERANCE, ROUNDINGS, CpuEngine
 
-__all__ = ["Place", "Side", "compiled", "product_precision", "run_program", "send_table", "tile"]
+__all__ = ["Place", "Side", "compiled", "needs_repair", "product_precision", "run_program", "send_table", "tile"]
 
 _PAIRS = 2**24  # numbers in the rows of close pairs that are compared at a time
 _SHARE = 4  # a side that takes more than this part of the free memory is not kept on the device
@@ -85,7 +85,7 @@ class Side:
 
     def index(self):
         """Numbers of the rows."""
-        return self.place.send(self.side.index, np.int64)
+        return self._fetch(("index", None), lambda side: side.index, np.dtype(np.int64))
 
     def _fetch(self, what, make, dtype=None):
         side, known = self.side, held(self.side)
@@ -125,6 +125,21 @@ def _some(tensor, places):
     if n and places[-1] - places[0] == n - 1 and (n < 3 or (np.diff(places) == 1).all()):
         return tensor[int(places[0]) : int(places[0]) + n]
     return tensor[torch.from_numpy(np.ascontiguousarray(places)).to(tensor.device)]
+
+
+def needs_repair(x, y, view, dtype) -> bool:
+    """Whether distances between close rows must be taken from differences: see the CPU engine."""
+    need = x.lowered.sensitivity[view]
+    bound = ROUNDINGS * np.finfo(dtype).eps * (_largest(x, view) + _largest(y, view)) * need.scale
+    return need.kinked or bound > DISTANCE_TOLERANCE[dtype]
+
+
+def _largest(side, view):
+    """Largest squared norm of the whole side, looked for once."""
+    known, key = held(side), ("largest norm", view)
+    if key not in known:
+        known[key] = float((side if side.whole is None else side.whole).norms[view].max(initial=0.0))
+    return known[key]
 
 
 # ------------------------------------------------------------------------------------------------ a tile
@@ -173,7 +188,7 @@ class _Statistics:
         if self.same is not None:
             s.masked_fill_(self.same, 0.0)
         view, _ = self.layout.products[leaf.of]
-        if len(self.x) and len(self.y) and sources.needs_repair(self.x, self.y, view, self.place.dtype):
+        if len(self.x) and len(self.y) and needs_repair(self.x, self.y, view, self.place.dtype):
             close = s < sources.tau(self.place.dtype) * norms
             if self.same is not None:
                 close &= ~self.same

@@ -8,15 +8,16 @@ import json
 import linecache
 import logging
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-from mercer.engines import _triton_code, columns, sources
-from mercer.engines._tensor_tiles import Side, compiled, send_table
-from mercer.errors import MercerError
+from mercer.engines import _triton_code, columns
+from mercer.engines._tensor_tiles import Side, compiled, needs_repair, send_table
 
 __all__ = ["FusionError", "fused", "why_not"]
 
@@ -51,13 +52,18 @@ def why_not(place, x, outputs) -> str | None:
     """Why no generated kernel can do this here, or None."""
     if place.device.type != "cuda" and not interpreted():
         return "generated kernels need a GPU"
-    if find_spec("triton") is None:
+    if not _installed():
         return "Triton is not installed"
     _, layout = compiled(outputs, x)
     if layout.host:
         kind = type(layout.host[0].payload).__name__
         return f"{x.lowered.kernel!r} has a part ({kind}) that only the host can compute"
     return None
+
+
+@cache
+def _installed():
+    return find_spec("triton") is not None
 
 
 def interpreted() -> bool:
@@ -72,12 +78,13 @@ def fused(place, mode, expression, x, y, V=None, settled=False) -> tuple:
     """
     import torch
 
+    job = _Job(place, mode, expression, x, y, V)
     try:
-        job = _Job(place, mode, expression, x, y, V)
-        return job.run(job.tiles(settled))
-    except (MercerError, ValueError, torch.OutOfMemoryError):
+        with torch.cuda.device(place.device) if place.device.type == "cuda" else nullcontext():
+            return job.run(job.tiles(settled))
+    except torch.OutOfMemoryError:
         raise
-    except Exception as error:
+    except Exception as error:  # whatever the compiler, the driver or a file of theirs may raise
         raise FusionError(f"{type(error).__name__}: {error}".splitlines()[0]) from error
 
 
@@ -102,7 +109,7 @@ class _Job:
     def _repaired(self, view):
         # TF32 distances are too rough for smooth profiles to gain from it.
         kinked = self.x.lowered.sensitivity[view].kinked
-        return kinked if self.place.fast else sources.needs_repair(self.x, self.y, view, self.place.dtype)
+        return kinked if self.place.fast else needs_repair(self.x, self.y, view, self.place.dtype)
 
     # ------------------------------------------------------------------------------------ running
     def run(self, tiles, n=None, m=None):
@@ -144,7 +151,9 @@ class _Job:
         constants = place.send(np.array(self.code.constants or (0.0,)))
         tables = send_table(self.program.tables, place.device) if self.program.tables else constants
         V = constants if self.V is None else self.V
-        index = [side.index()[:k].int() for side, k in ((self.rows, n), (self.columns, m))]
+        index = [constants, constants]
+        if self.x.same_side(self.y):
+            index = [side.index()[:k] for side, k in ((self.rows, n), (self.columns, m))]
         products = [side.product(k)[:size] for k in range(len(layout.products))
                     for side, size in ((self.rows, n), (self.columns, m))]  # fmt: skip
         return [V, constants, tables, self._vectors(self.rows, n), self._vectors(self.columns, m), *index, *products,

@@ -104,15 +104,6 @@ def _number(table, key):
     return table.setdefault(key, len(table))
 
 
-def needs_repair(x, y, view, dtype) -> bool:
-    """Whether distances between close rows must be taken from differences: see the CPU engine."""
-    need = x.lowered.sensitivity[view]
-    if need.kinked:
-        return True
-    largest = x.norms[view].max(initial=0.0) + y.norms[view].max(initial=0.0)
-    return bool(ROUNDINGS * np.finfo(dtype).eps * largest * need.scale > DISTANCE_TOLERANCE[dtype])
-
-
 def tau(dtype) -> float:
     """Distances below so many times the norms are close."""
     return ROUNDINGS * np.finfo(dtype).eps / DISTANCE_TOLERANCE[dtype]
