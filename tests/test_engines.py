@@ -209,8 +209,8 @@ def test_denied_inputs_can_fail(monkeypatch):
 
 def test_every_engine_is_registered():
     """Concrete engines of the package (those with a `tile`) are those that a user can name."""
-    direct = [cls for cls in BaseEngine.__subclasses__() if cls.__module__.startswith("mercer.")]
-    known = {kind for cls in direct for kind in (cls, *cls.__subclasses__())}
+    found = [kind for cls in BaseEngine.__subclasses__() for kind in (cls, *cls.__subclasses__())]
+    known = {cls for cls in found if cls.__module__.startswith("mercer.")}
     assert known == set(ENGINES.values()) >= {ReferenceEngine, CpuEngine}
     assert all(cls.name == word for word, cls in ENGINES.items())
     assert isinstance(get_engine("cpu"), CpuEngine)

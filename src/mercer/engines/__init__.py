@@ -25,7 +25,7 @@ _WORDS = {"precision": ("accurate", "fast", "float64"), "deterministic": (False,
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine by value, for `engine=`: its name, how many threads it may use (None: as many as BLAS), and for "torch" and
+    """An engine by value, for `engine=`: its name; for "cpu" how many threads it may use (None: as many as BLAS); for "torch" and
     "cuda" how exactly it computes, whether the same way on every day, and what it does without memory.
 
     >>> Engine("cuda", precision="fast")
@@ -68,10 +68,8 @@ def _made(engine):
             raise ValueError(f"{name}={getattr(engine, name)!r} is not known; there are {', '.join(map(repr, words))}")
     options = {name: getattr(engine, name) for name in _changed(engine)}
     if not options.keys() <= set(ENGINES[word].options):
-        wrong = sorted(options.keys() - set(ENGINES[word].options))[0]
-        raise ValueError(
-            f"{wrong}={options[wrong]!r} means nothing to the engine {word!r}; it is for 'torch' and 'cuda'"
-        )
+        wrong, known = sorted(options.keys() - set(ENGINES[word].options))[0], ", ".join(ENGINES[word].options)
+        raise ValueError(f"{wrong}={options[wrong]!r} means nothing to the engine {word!r}; its options are: {known}")
     return ENGINES[word](**options, **({"device": engine.name} if number else {}))
 
 

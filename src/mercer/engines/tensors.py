@@ -11,6 +11,7 @@ import numpy as np
 
 from mercer.engines import reductions, sources
 from mercer.engines.base import Engine
+from mercer.engines.cpu import CpuEngine
 from mercer.errors import EngineWarning, MemoryBudgetError, NanError
 from mercer.registry import register_engine
 
@@ -36,10 +37,10 @@ class TorchEngine(Engine):
     name = "torch"
     tile_shape = (512, 2048)
     reductions = reductions.COMPILED
-    options = ("threads", "precision", "deterministic", "on_oom")
+    options = ("precision", "deterministic", "on_oom")  # torch has threads of its own, set for the process
 
-    def __init__(self, threads=None, precision="accurate", deterministic=False, on_oom="raise", device=None):
-        super().__init__(threads)
+    def __init__(self, precision="accurate", deterministic=False, on_oom="raise", device=None):
+        super().__init__()
         torch = _import_torch()
         self.precision, self.deterministic, self.on_oom = precision, deterministic, on_oom
         self.device = torch.device(device or "cpu")
@@ -47,10 +48,10 @@ class TorchEngine(Engine):
             self.tile_shape = CudaEngine.tile_shape
 
     def at(self, device):
-        return type(self)(self.threads, self.precision, self.deterministic, self.on_oom, device)
+        return type(self)(self.precision, self.deterministic, self.on_oom, device)
 
     def __reduce__(self):
-        return _again, (type(self), self.threads, self.precision, self.deterministic, self.on_oom, str(self.device))
+        return _again, (type(self), self.precision, self.deterministic, self.on_oom, str(self.device))
 
     # ------------------------------------------------------------------------------------ where and how
     def place(self, dtype):
@@ -72,6 +73,9 @@ class TorchEngine(Engine):
         from mercer.engines._tensor_sums import TensorGradients
 
         return TensorGradients(self, x, y, both)
+
+    def column_pullback(self, statistic, A, B, V):
+        return CpuEngine().column_pullback(statistic, A, B, V)
 
     # ------------------------------------------------------------------------------------ verbs for the host
     def block(self, x, y):
@@ -109,7 +113,7 @@ class TorchEngine(Engine):
                 raise
             reason = str(error)
         _say_once(f"{reason} The CPU goes on.", ("memory", self.device))
-        return TorchEngine(self.threads, self.precision).on_device(verb, x, y, *arguments, **options)
+        return TorchEngine(self.precision).on_device(verb, x, y, *arguments, **options)
 
     def _block(self, x, y, out=None):
         import torch
@@ -318,14 +322,12 @@ class CudaEngine(TorchEngine):
     name = "cuda"
     tile_shape = (4096, 8192)
 
-    def __init__(self, threads=None, precision="accurate", deterministic=False, on_oom="raise", device="cuda"):
+    def __init__(self, precision="accurate", deterministic=False, on_oom="raise", device="cuda"):
         torch = _import_torch()
         reason = _no_cuda(torch, device)
         if reason is not None:
             _say_once(f"engine={device!r}: {reason}; torch does it on the CPU", (device, reason))
-        super().__init__(
-            threads, precision, deterministic, on_oom, "cpu" if reason else _numbered(torch.device(device))
-        )
+        super().__init__(precision, deterministic, on_oom, "cpu" if reason else _numbered(torch.device(device)))
 
     def at(self, device):
         if device.type == "cuda" and device != self.device:
