@@ -131,7 +131,7 @@ def needs_repair(x, y, view, dtype) -> bool:
     """Whether distances between close rows must be taken from differences: see the CPU engine."""
     need = x.lowered.sensitivity[view]
     bound = ROUNDINGS * np.finfo(dtype).eps * (_largest(x, view) + _largest(y, view)) * need.scale
-    return need.kinked or bound > DISTANCE_TOLERANCE[dtype]
+    return bool(need.kinked or bound > DISTANCE_TOLERANCE[dtype])
 
 
 def _largest(side, view):
