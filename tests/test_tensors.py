@@ -205,7 +205,9 @@ def test_slices_of_slices_find_their_rows():
     X = rows(50)
     G, dense = gram(K, X, engine="torch"), gram(K, X, engine="reference").dense()
     close(G[10:40][[5, 2, 2]][1:].dense(), dense[10:40][[5, 2, 2]][1:], 1e-12)
-    single = G[10:40].x.astype(np.float32).take([3, 1])  # a side of its own: the rows have new places, but keep their numbers
+    single = (
+        G[10:40].x.astype(np.float32).take([3, 1])
+    )  # a side of its own: the rows have new places, but keep their numbers
     assert np.array_equal(single.places, [3, 1])
     assert np.array_equal(single.index, [13, 11])
 

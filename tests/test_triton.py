@@ -169,6 +169,13 @@ def test_nan_is_refused_by_the_kernels_name():
             verb()
 
 
+@pytest.mark.parametrize(("op", "sign"), [("max", -1.0), ("logsumexp", -1.0), ("argmin", 1.0)])
+def test_infinity_that_an_order_would_lose(op, sign):
+    X, Y = np.array([[1e100]]), np.array([[1e100], [1e-100]])
+    with pytest.raises(NanError, match="Polynomial"):
+        gram(sign * mk.Polynomial(2), X, Y, engine="torch").reduce(op)
+
+
 # ---------------------------------------------------------------------------------------------- both ways, gradients
 @pytest.mark.parametrize("kernel", [MIXED, mk.Polynomial(2).normalise(), mk.RBF().centre()], ids=str)
 def test_sums_over_rows(kernel):
