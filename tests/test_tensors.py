@@ -232,6 +232,11 @@ def test_overflow_is_named():
         gram(mk.RBF(), rows(3), engine="torch").pullback((np.full((3, 1), np.inf), np.ones((3, 1))))
 
 
+def test_a_row_is_at_no_distance_from_itself():
+    X = rows(60, 5, "float32") + np.float32(0.3)
+    assert np.array_equal(np.diag(gram(mk.RBF(2.0), X, engine="torch").dense()), np.ones(60, np.float32))
+
+
 def test_ties_in_order():
     X = np.repeat(np.eye(3), 4, axis=0)
     G, dense = gram(mk.Linear(), X, engine="torch"), X @ X.T

@@ -101,6 +101,13 @@ def test_powers_keep_their_sign(exponent):
     close(K.dense(), dense, 1e-12)
 
 
+def test_constants_inside_exponentials():
+    """They are folded into the power of two that float32 takes."""
+    X = rows((9, 3), "float32")
+    K, dense = pair((0.3 * mk.Linear() + 0.5).exp(), X)
+    close(K.dense(), dense, 2e-6)
+
+
 def test_many_right_hand_sides_take_several_programs():
     X, V = rows((9, 3)), rows((9, 70))
     K, dense = pair(mk.RBF(), X)
