@@ -65,6 +65,7 @@ demo: $(VENV)/.stamp prune-cache
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.stamp prune-cache
+	@tools/browser.sh
 	$(BIN)/python $(PYTEST) $(FAST)
 	@$(MAKE) --no-print-directory test-bounds
 

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier, is_clusterer
 
 from mercer import (
+    GPLVM,
     SVC,
     SVR,
     BudgetKernelClassifier,
@@ -197,6 +198,18 @@ ESTIMATOR_CASES = cases(
         random_state=0,
     ),
     BudgetKernelRegressor(8, kernel="precomputed", random_state=0),
+    GPLVM(1, optimizer=None),
+    GPLVM(1, kernel=Linear(), alpha=0.1),
+    GPLVM(
+        1,
+        kernel=2 * RBF(1.5) + Linear(),
+        alpha=0.1,
+        normalize=True,
+        back_constraint=RBF(1.5),
+        optimizer=None,
+        engine="reference",
+        memory="1GB",
+    ),
     KernelCCA(1),
     KernelCCA(2, kernel=Matern(1.5), kernel_y=RBF(0.7), alpha=0.1),
     KernelCCA(1, kernel=Linear(), kernel_y="linear", engine="reference", memory="1GB"),
@@ -368,6 +381,8 @@ ESTIMATOR_CASES = cases(
         2 * Matern(2.5, 1.5), alpha=0.1, mean="linear", optimizer=None, normalize_y=True, memory="1GB"
     ),
     GaussianProcessRegressor("rbf", mean="zero", ard=True, optimizer=None, engine="reference"),
+    GaussianProcessRegressor(2 * RBF(3.0), alpha=0.1, method="sparse", n_inducing=20, optimizer=None, random_state=0),
+    GaussianProcessRegressor(2 * RBF(1.5), alpha=0.1, method="iterative", optimizer=None, random_state=0),
     RVMRegressor(),
     RVMRegressor(kernel="laplacian", fit_intercept=False, noise=0.1, engine="reference", memory="1GB"),
     RVMRegressor(kernel=RBF(3.0), variance="augmented"),

@@ -423,7 +423,8 @@ def check_fit_not_init_refuses(case):
            "neighbors": 0, "n_alphas": 0, "noise": -1.0, "learn_kernel": "x", "variance": "x", "moderated": "x",
            "n_vectors": 0, "kernels": [], "p": 0.5, "lam": 2.0, "gap": 0.0, "per_target": "x", "loss": "x",
            "learn_vectors": "x", "learning_rate": -1.0, "mean": "x", "max_iter_predict": 0,
-           "ard": "x", "optimizer": "x", "n_restarts_optimizer": -1, "normalize_y": "x"}  # fmt: skip
+           "ard": "x", "back_constraint": "parabolic", "normalize": "x", "optimizer": "x", "n_restarts_optimizer": -1,
+           "normalize_y": "x", "n_inducing": 0, "inducing": "x"}  # fmt: skip
     if case.needs_variance:
         bad["tol"] = -1.0  # 0 is scikit-learn's word for as exact as possible
     for name in inspect.signature(cls).parameters:

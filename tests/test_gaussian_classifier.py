@@ -33,6 +33,8 @@ def test_two_classes_as_in_scikit_learn():
     np.testing.assert_allclose(value, expected[0], rtol=1e-10)
     np.testing.assert_allclose(slope, expected[1], rtol=1e-6)
     np.testing.assert_allclose(ours.predict_proba(T), peer.predict_proba(T), atol=2e-4)  # an approximate integral there
+    along = np.linspace(X.min(axis=0), X.max(axis=0), 400)
+    np.testing.assert_array_equal(ours.predict(along), ours.classes_[ours.predict_proba(along).argmax(axis=1)])
     learned = GaussianProcessClassifier(theirs.ConstantKernel(1.0) * theirs.RBF(1.0)).fit(X, y)
     peer = Sklearn(theirs.ConstantKernel(1.0) * theirs.RBF(1.0)).fit(X, y)
     assert learned.log_marginal_likelihood_value_ >= peer.log_marginal_likelihood_value_ - 1e-4

@@ -12,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor as Sklearn
 from cases import LEAVES
 from mercer import GaussianProcessRegressor, KernelRidge
 from mercer.errors import ConvergenceWarning, NotPSDError, NumericalWarning
-from mercer.estimators.charts import Chart
+from mercer.estimators.charts import Chart, _lbfgs
 from mercer.estimators.evidence import Settings, value_at
 from mercer.kernels import RBF, Constant, Linear, Matern, Periodic, RationalQuadratic, Sigmoid, Spectrum, White
 from mercer.kernels.sklearn_gp import from_sklearn
@@ -104,6 +104,17 @@ def test_slopes_of_the_evidence_are_those_of_differences(case):
     for kernel in (case.kernel, 0.5 * case.kernel + Constant(0.3), *composites):
         kernel = kernel._resolved(rows, None)
         assert slope_error(kernel, rows, y) < 1e-6
+
+
+def test_slopes_of_several_outputs_and_mean_functions():
+    X, y = data(20)
+    Y, H = np.stack([y, np.cos(3 * y), X[:, 0]], axis=1), np.hstack([np.ones((20, 1)), X])
+    K = RBF(0.9)(X)
+    noise = np.linspace(0.05, 0.3, 20)
+    W = posterior(K.copy(), noise, Y, H).slope()
+    E = 1e-5 * W / np.abs(W).max()  # along the slope, where differences cancel least
+    up, down = (posterior(K + sign * E, noise, Y, H).evidence for sign in (1, -1))
+    np.testing.assert_allclose(2 * (W * E).sum(), up - down, rtol=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------ the posterior
@@ -331,3 +342,80 @@ def test_a_kernel_that_is_kept_is_kept_to_the_last_bit():
     kernel = 10.0 * RBF(0.7)
     assert np.exp(np.log(10.0)) != 10.0
     assert GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None).fit(X, y).kernel_ == kernel
+
+
+def test_a_search_that_rounding_ends_has_converged():
+    """A line search that gains nothing where the slope is small is no early end; with a slope that tells of more it is one."""
+    chart = Chart(2.0 * RBF(0.5), ["scale", "rbf__lengthscale"])
+
+    def flat(slope, start=chart.start):
+        return _lbfgs(lambda z: (1.0 + 1e-10 * bool((z != start).any()), slope), start, chart.bounds(), 100)
+
+    found = flat(np.full(2, 1e-4))
+    assert found.success
+    assert "rounding" in found.message
+    assert not flat(np.ones(2)).success
+    assert flat(
+        np.array([1.0, 1e-4]), np.array([chart.bounds()[0][0], chart.start[1]])
+    ).success  # a bound holds the first
+
+
+def test_bounds_by_column_of_scikit_learn():
+    alike = theirs.RBF([1.0, 2.0], [(0.1, 10.0), (0.1, 10.0)])
+    assert from_sklearn(alike)[1] == {"lengthscale": (0.1, 10.0)}
+    with pytest.raises(ValueError, match="differ from column to column"):
+        from_sklearn(theirs.RBF([1.0, 2.0], [(0.1, 10.0), (0.1, 20.0)]))
+
+
+@pytest.mark.parametrize(
+    ("theirs_", "kernel", "bounds"),
+    [
+        (theirs.RationalQuadratic(0.8, 1.5, (0.1, 1.0), (2.0, 3.0)), RationalQuadratic(1.5, 0.8),
+         {"exponent": (2.0, 3.0), "lengthscale": (0.1, 1.0)}),
+        (theirs.DotProduct(2.0, (0.5, 3.0)), Linear() + Constant(4.0), {"constant__value": (0.25, 9.0)}),
+        (theirs.Matern(0.8, (0.1, 1.0), nu=1.5), Matern(1.5, 0.8), {"lengthscale": (0.1, 1.0)}),
+        (theirs.Matern(0.8, (0.1, 1.0), nu=np.inf), RBF(0.8), {"lengthscale": (0.1, 1.0)}),
+        (theirs.RBF(0.8, "fixed"), RBF(0.8), {"lengthscale": "fixed"}),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_kernels_and_bounds_of_scikit_learn(theirs_, kernel, bounds):
+    found, limits = from_sklearn(theirs_)
+    assert found == kernel
+    assert {n: b for n, b in limits.items() if b != "fixed" or n == "lengthscale"} == bounds
+    assert all(limits[n] == "fixed" for n in limits if n.endswith("nu"))
+
+
+def test_noise_is_in_the_units_of_the_targets():
+    X, y = data(30)
+    y = 5.0 + 20.0 * y
+    noise = np.linspace(1.0, 30.0, 30)
+    unit = (y - y.mean()) / y.std()
+    for alpha in (noise, 9.0):
+        ours = GaussianProcessRegressor(RBF(0.8), alpha=alpha, normalize_y=True, optimizer=None).fit(X, y)
+        plain = GaussianProcessRegressor(RBF(0.8), alpha=alpha / y.var(), optimizer=None).fit(X, unit)
+        np.testing.assert_allclose(ours.predict(X), y.mean() + y.std() * plain.predict(X), rtol=1e-10)
+
+
+def test_where_an_objective_has_no_value():
+    """The search is told of the worst value there is; an evaluation that was asked for says why."""
+
+    def nowhere(K, extra, slope):
+        raise NotPSDError("not here")
+
+    X, chart = data(5)[0], Chart(RBF(1.0), ["lengthscale"], {"alpha": 1.0})
+    value, slope = value_at(nowhere, chart, X, {"alpha": 1.0}, Settings(), chart.start)
+    assert value == -np.inf
+    assert not slope.any()
+    with pytest.raises(NotPSDError, match="not here"):
+        value_at(nowhere, chart, X, {"alpha": 1.0}, Settings(), chart.start, slope=False)
+    with pytest.raises(ValueError, match=r"bounds\['alpha'\].* > 0"):
+        GaussianProcessRegressor(bounds={"alpha": (0.0, 1.0)}).fit(X, X[:, 0])
+
+
+def test_mean_functions_in_any_units():
+    X, y = data(30)
+    small = GaussianProcessRegressor(RBF(0.8), alpha=0.1, mean=lambda rows: rows, optimizer=None).fit(X, y)
+    large = GaussianProcessRegressor(RBF(0.8), alpha=0.1, mean=lambda rows: 1e150 * rows, optimizer=None).fit(X, y)
+    np.testing.assert_allclose(large.predict(X), small.predict(X), rtol=1e-9)
+    np.testing.assert_allclose(1e150 * large.beta_, small.beta_, rtol=1e-9)

@@ -137,6 +137,10 @@ def check_gradient(case, engine, dtype):
         for name, value in found.items():
             expected = _parameter_differences(case, K.kernel, name, U @ V.T, cross)
             close(value, expected, case.tolerance("finite differences", dtype), name)
+    v = U[:, 0]
+    for name, value in K.pullback_diag(v).items():
+        expected = _parameter_differences(case, K.kernel, name, np.diag(v), cross=False)
+        close(value, expected, case.tolerance("finite differences", dtype), f"diagonal, {name}")
 
 
 def _factors(shape):

@@ -65,6 +65,7 @@ def test_all_alignments(x, y, scores):
         ("a" * 40 + "b" * 80, "b" * 80 + "a" * 40),  # either part, not both: what begins later ends higher
         ("b" * 80 + "a" * 40, "a" * 40 + "b" * 80),
         ("a" * 50 + "x" * 90, "a" * 50 + "y" * 90),  # falls from far beyond the range of numbers
+        ("a" * 50 + "x" * 90 + "b" * 80, "a" * 50 + "y" * 90 + "b" * 80),  # and rises again, from the beginning
     ],
 )
 def test_beyond_the_range_of_numbers(x, y):

@@ -7,12 +7,19 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from mercer import KernelKMeans, KernelPCA
+from mercer import GPLVM, KernelKMeans, KernelPCA
 from mercer.kernels import RBF
-from mercer.plots import ClusteredGramDisplay, EigenfunctionsDisplay, EmbeddingDisplay, ImageStripDisplay
+from mercer.plots import (
+    ClusteredGramDisplay,
+    EigenfunctionsDisplay,
+    EmbeddingDisplay,
+    ImageStripDisplay,
+    LatentSpaceDisplay,
+)
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="pictures need matplotlib")
 EXAMPLES = Path(__file__).parents[1] / "examples"
+SMALLER = {"plot_co2": {"ROWS": 50, "DEPTH": 1}}  # the whole takes half a minute
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +65,31 @@ def test_points_are_coloured_by_label():
         EmbeddingDisplay.from_estimator(model, X, y[:3])
 
 
+def test_latent_positions_are_on_a_map_of_what_is_known():
+    rows = np.random.default_rng(0).standard_normal((20, 4)) * [1.0, 5.0, 0.2, 1.0]
+    y = np.repeat(["a", "b"], 10)
+    model = GPLVM(3, normalize=True, init=rows[:, :3] + 0.5, optimizer=None).fit(rows)
+    shown = LatentSpaceDisplay.from_estimator(model, y, components=(2, 0), resolution=9)
+    points, X = shown.axes_[0].collections, model.embedding_
+    assert points[0] is shown.image_
+    np.testing.assert_allclose(points[2].get_offsets(), X[10:, [2, 0]])
+    at = X.mean(axis=0)
+    at[[2, 0]] = shown.xs[7], shown.ys[2]
+    std = model.inverse_transform(at[None], return_std=True)[1][0] / rows.std(axis=0)
+    np.testing.assert_allclose(shown.uncertainty[2, 7], np.log(np.sqrt(np.mean(std**2))))
+    assert shown.xs[0] < X[:, 2].min() < X[:, 2].max() < shown.xs[-1]
+    assert shown.axes_[0].get_xlabel() == "position 3"
+    shades = shown.image_.to_rgba([shown.uncertainty.min(), shown.uncertainty.max()])[:, 0]
+    assert shades[0] > 0.95 > 0.7 > shades[1] > 0.2  # the less is known the darker, but not black
+    assert len(LatentSpaceDisplay.from_estimator(model).axes_[0].collections) == 2
+    with pytest.raises(ValueError, match="but the model has 3"):
+        LatentSpaceDisplay.from_estimator(model, components=(0, 3))
+    with pytest.raises(ValueError, match="two columns of positions, but the model has 1"):
+        LatentSpaceDisplay.from_estimator(GPLVM(1, optimizer=None).fit(rows))
+    with pytest.raises(ValueError, match="labels have shape"):
+        LatentSpaceDisplay.from_estimator(model, y[:3])
+
+
 def test_a_gram_is_put_in_the_order_of_its_clusters():
     X = np.vstack([data(20) - 4, data(15) + 4])[np.random.default_rng(1).permutation(35)]
     labels = KernelKMeans(2, kernel=RBF(1.0), n_init=5, random_state=0).fit_predict(X)
@@ -91,6 +123,8 @@ def test_examples_run(name, tmp_path, capsys, monkeypatch):
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
+    for constant, value in SMALLER.get(name, {}).items():
+        monkeypatch.setattr(example, constant, value)
     if name == "plot_oil_flow":
         monkeypatch.delenv("MERCER_DATA", raising=False)
         with pytest.raises(SystemExit, match="set MERCER_DATA"):

@@ -323,8 +323,8 @@ def test_tuning_lowers_the_error_and_tells(intercept):
     trace = tuned.tuning_.trace
     assert len(trace) == tuned.tuning_.n_evaluations > 1
     assert trace[0] == pytest.approx(plain.loo_error_, rel=1e-6)
-    assert min(trace) == pytest.approx(tuned.tuning_.error, rel=1e-6)
-    assert tuned.loo_error_ == pytest.approx(tuned.tuning_.error, rel=1e-6)
+    assert min(trace) == pytest.approx(tuned.tuning_.value, rel=1e-6)
+    assert tuned.loo_error_ == pytest.approx(tuned.tuning_.value, rel=1e-6)
     assert tuned.kernel == RBF(8.0)  # the parameter stays as it was given
     assert tuned.kernel_ == tuned.tuning_.kernel != RBF(8.0)
     assert tuned.alpha_ == pytest.approx(tuned.tuning_.alpha)

@@ -86,6 +86,8 @@ ESTIMATORS_OF_KERNELS = [
     BudgetKernelRegressor(5, max_iter=3, random_state=0),
     GaussianProcessClassifier(optimizer=None),
     GaussianProcessRegressor(alpha=0.1, optimizer=None),
+    GaussianProcessRegressor(alpha=0.1, method="sparse", n_inducing=10, optimizer=None, random_state=0),
+    GaussianProcessRegressor(alpha=0.1, method="iterative", optimizer=None, random_state=0),
     KernelCCA(1),
     KernelCCA(1, n_landmarks=10, random_state=0),
     KernelFisherDiscriminant(alpha=0.1),
@@ -126,6 +128,7 @@ ESTIMATORS_OF_KERNELS = [
 ]
 #: Their kernels are words for windows, or have a spectral density: they are of vectors by nature. With what they say of text.
 OF_VECTORS = {
+    "GPLVM": "text",
     "KernelDensity": "text",
     "KernelDensityClassifier": "text",
     "LocalRegression": "text",

@@ -7,6 +7,7 @@ from mercer._version import __version__
 from mercer.diagnostics import check_kernel, fourier_check, mercer_expansion, mercer_map, repair, separable, silhouette
 from mercer.engines import Engine
 from mercer.estimators import (
+    GPLVM,
     SVC,
     SVR,
     BudgetKernelClassifier,
@@ -52,16 +53,21 @@ from mercer.estimators import (
     calibrated,
     compare_machines,
     compress,
+    decompose,
     hsic_test,
     mmd_test,
     preimage,
+    search_kernel,
     top_features,
+    tune,
 )
 from mercer.gram import Diagonal, Gram, gram
+from mercer.persist import info, load, save
 from mercer.solvers.bandwidths import bandwidth_scores
 from mercer.versions import show_versions
 
 __all__ = [
+    "GPLVM",
     "SVC",
     "SVR",
     "BudgetKernelClassifier",
@@ -114,19 +120,25 @@ __all__ = [
     "compare_machines",
     "compress",
     "datasets",
+    "decompose",
     "fourier_check",
     "gram",
     "hsic_test",
+    "info",
     "kernels",
+    "load",
     "mercer_expansion",
     "mercer_map",
     "mmd_test",
     "preimage",
     "repair",
+    "save",
+    "search_kernel",
     "separable",
     "show_versions",
     "silhouette",
     "top_features",
+    "tune",
 ]
 
 logging.getLogger("mercer").addHandler(logging.NullHandler())

@@ -8,6 +8,7 @@ __all__ = [
     "ConvergenceWarning",
     "EngineWarning",
     "KernelOutputError",
+    "KernelTextError",
     "MemoryBudgetError",
     "MercerError",
     "ModelFileError",
@@ -42,6 +43,10 @@ class NotDifferentiableError(MercerError, TypeError):
 
 class KernelOutputError(MercerError, ValueError):
     """A user's kernel, feature map or warp returned the wrong shape or no numbers."""
+
+
+class KernelTextError(MercerError, ValueError):
+    """A text is no kernel; the message shows the place."""
 
 
 class MemoryBudgetError(MercerError, MemoryError):

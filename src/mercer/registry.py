@@ -2,11 +2,21 @@
 
 from collections.abc import Callable
 
-__all__ = ["ENGINES", "ESTIMATORS", "KERNELS", "register", "register_engine", "register_estimator"]
+__all__ = [
+    "ENGINES",
+    "ESTIMATORS",
+    "KERNELS",
+    "RECORDS",
+    "register",
+    "register_engine",
+    "register_estimator",
+    "register_record",
+]
 
 KERNELS: dict[str, type] = {}
 ESTIMATORS: dict[str, type] = {}
 ENGINES: dict[str, Callable] = {}
+RECORDS: dict[str, type] = {}  # parts of kernels and fitted estimators that files hold
 
 
 def _register_into(table):
@@ -21,6 +31,7 @@ def _register_into(table):
 
 register = _register_into(KERNELS)
 register_estimator = _register_into(ESTIMATORS)
+register_record = _register_into(RECORDS)
 
 
 def register_engine(name):

@@ -16,6 +16,7 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from mercer.errors import KernelOutputError
+from mercer.registry import register_record
 from mercer.threads import each_part
 
 __all__ = [
@@ -47,6 +48,7 @@ _CHANGEABLE = (np.ndarray, list, set, dict)
 
 
 # ---------------------------------------------------------------------------------------------- rows
+@register_record
 @dataclass(frozen=True)
 class Table:
     """Named columns of equal length; a column is a 1-D array, numeric or of objects."""

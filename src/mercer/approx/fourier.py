@@ -17,6 +17,7 @@ from scipy.linalg import hadamard
 
 from mercer.approx.maps import BLOCK, RandomMap, ReadOnly, Target, checked_width, on_one_thread
 from mercer.kernels import RBF, Kernel, Laplacian, Matern
+from mercer.registry import register_record
 from mercer.threads import map_tiles
 
 __all__ = ["FOURIER_KINDS", "FourierMap", "fourier_target", "hadamard_transform", "random_fourier_map"]
@@ -67,6 +68,7 @@ def fourier_target(kernel: Kernel, d: int) -> Target:
     return Target.of(kernel, d, FOURIER_KERNELS, "random Fourier features")
 
 
+@register_record
 @dataclass(frozen=True, eq=False)
 class FourierMap(RandomMap):
     """Cosines, then sines, of random projections of rows less their centre; `phase` is added to the last projection."""
@@ -183,6 +185,7 @@ def strata(shape, rng) -> np.ndarray:
 
 
 # ---------------------------------------------------------------------------------------------- projections
+@register_record
 @dataclass(frozen=True, eq=False)
 class Dense(ReadOnly):
     """Frequencies as the columns of a matrix (width, m)."""
@@ -205,6 +208,7 @@ def _dense(leaf, scaling, m, rng, kind):
     return Dense(W)
 
 
+@register_record
 @dataclass(frozen=True, eq=False)
 class Structured(ReadOnly):
     """Blocks H D3 H D2 H D1 of p frequencies each, H a Hadamard matrix and D1, D2, D3 random signs (blocks, 3, p)."""

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from mercer import validate
 from mercer.errors import NanError
 from mercer.kernels import Kernel, Named, On, Scaled
+from mercer.registry import register_record
 from mercer.threads import map_tiles
 
 __all__ = ["FeatureMap", "MapError", "RandomMap", "Target"]
@@ -19,6 +20,7 @@ __all__ = ["FeatureMap", "MapError", "RandomMap", "Target"]
 TILE, BLOCK = 1024, 64
 
 
+@register_record
 @dataclass(frozen=True)
 class MapError:
     """How far the inner products of features are from the kernel on some pairs of rows: mean and largest absolute difference,
@@ -36,6 +38,7 @@ class MapError:
         )
 
 
+@register_record
 @dataclass(frozen=True, eq=False)
 class Target:
     """What a map approximates: scale times a leaf, of the columns that `on` chose (outermost first) among d."""

@@ -11,6 +11,7 @@ from mercer import validate
 from mercer.approx.maps import FeatureMap
 from mercer.gram import Gram, gram, prepared_gram
 from mercer.linalg import safe_cholesky
+from mercer.registry import register_record
 from mercer.threads import map_tiles
 
 __all__ = ["NystromMap", "nystrom_map"]
@@ -18,6 +19,7 @@ __all__ = ["NystromMap", "nystrom_map"]
 _ROWS = 1024  # at a time in each thread
 
 
+@register_record
 @dataclass(frozen=True, eq=False)
 class NystromMap(FeatureMap):
     """Explicit features of any kernel from landmarks. normalization (M, M): L^-1; jitter: what was added to K_MM."""

@@ -13,6 +13,7 @@ from scipy import fft
 
 from mercer.approx.maps import FeatureMap, RandomMap, Target, checked_width
 from mercer.kernels import Kernel, Polynomial
+from mercer.registry import register_record
 
 __all__ = ["SKETCH_KINDS", "ProductSketch", "TensorSketch", "polynomial_sketch_map"]
 
@@ -65,6 +66,7 @@ def _units(rng, shape):
     return np.concatenate([sign * (1 - imaginary), sign * imaginary], axis=-1).astype(np.int8)
 
 
+@register_record
 @dataclass(frozen=True, eq=False)
 class TensorSketch(RandomMap):
     """Every column goes to a random bucket with a random sign, once for each factor (degree, width + 1); the circular
@@ -99,6 +101,7 @@ def _times(rows, matrix):
     return (matrix @ rows.T).T if not sp.issparse(rows) else (rows @ matrix.T).toarray()
 
 
+@register_record
 @dataclass(frozen=True, eq=False)
 class ProductSketch(RandomMap):
     """Products of projections on the columns of weights (degree, width + 1, m), complex ones as real beside imaginary parts.

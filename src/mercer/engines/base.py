@@ -221,6 +221,10 @@ class Engine:
         """Gradient of sum(W * K) in the parameters, natural scale."""
         return self.gradients(x, y).run(W).parameters()
 
+    def pullback_diag(self, x: Prepared, v) -> dict[str, np.ndarray]:
+        """Gradient of sum(v * diag K(x, x)) in the parameters."""
+        return Gradients(self, x, x).run_diagonal(v).parameters()
+
     def pullback_inputs(self, x: Prepared, y: Prepared, W) -> np.ndarray:
         """Gradient of sum(W * K) in the rows of x; if y is x, both places move."""
         return self.gradients(x, y, both=x is y).run(W).inputs()

@@ -63,6 +63,12 @@ class Gradients:
     def weights(self, W):
         return Weights(W, len(self.x), len(self.y))
 
+    def run_diagonal(self, v):
+        """The same for sum(v * diag K)."""
+        self.by_vector[0][Vector(DiagonalOf(self.x.lowered.expression), "row")] = np.asarray(v, np.float64)
+        self._vectors()
+        return self
+
     def _tile(self, total, xi, yj, W, r, c):
         values = self.engine.tile(self.outputs, xi, yj)
         for target, value in zip(self.targets, values, strict=True):

@@ -1,5 +1,6 @@
 """Estimators: fit and predict in scikit-learn's manner, with kernel objects."""
 
+from mercer.estimators.additive import Component, decompose
 from mercer.estimators.base import KernelEstimator
 from mercer.estimators.budget import BudgetKernelClassifier, BudgetKernelRegressor
 from mercer.estimators.cca import KernelCCA
@@ -13,6 +14,7 @@ from mercer.estimators.explain import TopFeatures, top_features
 from mercer.estimators.features import PolynomialSketch, RandomFourierFeatures
 from mercer.estimators.gaussian_classifier import GaussianProcessClassifier
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
+from mercer.estimators.gplvm import GPLVM
 from mercer.estimators.hypotheses import HypothesisTest, KernelChoice, hsic_test, mmd_test
 from mercer.estimators.kernel_machine import KernelMachineClassifier, KernelMachineRegressor, RBFNetwork
 from mercer.estimators.kmeans import KernelKMeans
@@ -31,17 +33,20 @@ from mercer.estimators.preimage import preimage
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.ridge_cv import KernelRidgeCV
 from mercer.estimators.rvm import RVMClassifier, RVMRegressor
+from mercer.estimators.search import KernelSearch, SearchStep, search_kernel
 from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, calibrated
 from mercer.estimators.svm_path import SVCPath
-from mercer.estimators.tuning import Tuning
+from mercer.estimators.tuning import Tuning, tune
 from mercer.estimators.vector_machines import L1VMClassifier, L1VMRegressor, L2VMClassifier, L2VMRegressor
 
 __all__ = [
+    "GPLVM",
     "SVC",
     "SVR",
     "BudgetKernelClassifier",
     "BudgetKernelRegressor",
     "Comparison",
+    "Component",
     "Compression",
     "Expansion",
     "GaussianProcessClassifier",
@@ -64,6 +69,7 @@ __all__ = [
     "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeCV",
+    "KernelSearch",
     "L1VMClassifier",
     "L1VMRegressor",
     "L2VMClassifier",
@@ -87,14 +93,18 @@ __all__ = [
     "RVMRegressor",
     "RandomFourierFeatures",
     "SVCPath",
+    "SearchStep",
     "SizeReport",
     "TopFeatures",
     "Tuning",
     "calibrated",
     "compare_machines",
     "compress",
+    "decompose",
     "hsic_test",
     "mmd_test",
     "preimage",
+    "search_kernel",
     "top_features",
+    "tune",
 ]

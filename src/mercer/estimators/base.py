@@ -22,7 +22,7 @@ from mercer.kernels.sklearn_gp import is_sklearn_kernel
 from mercer.linalg import smallest_eigenvalue
 from mercer.linalg.inplace import factor_block
 
-__all__ = ["KernelEstimator", "forget", "lazily"]
+__all__ = ["KernelEstimator", "dense_rows", "forget", "lazily"]
 
 logger = logging.getLogger("mercer")
 
@@ -64,16 +64,21 @@ def lazily(method):
 class KernelEstimator(BaseEstimator):
     """Base of Gram-based estimators: subclasses have `kernel`, `engine`, `memory`, `indefinite` and fit on `_training_gram`."""
 
+    _kernel_names: tuple[str, ...] = ("kernel",)  # parameters that are kernels
+
     def set_params(self, **params):
         """Set parameters; `kernel__*` makes a changed kernel, since kernels are values."""
-        inside = {k[len("kernel__") :]: params.pop(k) for k in list(params) if k.startswith("kernel__")}
+        starts = [(name, f"{name}__") for name in self._kernel_names]
+        inside = {name: {k[len(s) :]: params.pop(k) for k in list(params) if k.startswith(s)} for name, s in starts}
         super().set_params(**params)
-        if inside:
-            if not isinstance(self.kernel, Kernel):
+        for name, changes in inside.items():
+            kernel = getattr(self, name)
+            if changes and not isinstance(kernel, Kernel):
                 raise ValueError(
-                    f"kernel={self.kernel!r} has no parameters {sorted(inside)}; pass a kernel object such as RBF()"
+                    f"{name}={kernel!r} has no parameters {sorted(changes)}; pass a kernel object such as RBF()"
                 )
-            self.kernel = self.kernel.replace(**inside)
+            if changes:
+                setattr(self, name, kernel.replace(**changes))
         return self
 
     def __sklearn_tags__(self):
@@ -258,6 +263,16 @@ def _has_factor(K, shift):
     A = np.array(K, order="C")
     A[np.diag_indices(len(A))] += A.dtype.type(shift)
     return factor_block(A) == 0
+
+
+def dense_rows(rows, memory) -> np.ndarray:
+    """Rows as a float64 array of their own; sparse ones are made dense where that fits."""
+    if hasattr(rows, "toarray"):
+        n, d = rows.shape
+        require(8 * n * d, budget(memory), f"a dense array of the {n} sparse rows",
+                ["fewer columns", 'a larger budget, memory="64GB"'])  # fmt: skip
+        rows = rows.toarray()
+    return np.ascontiguousarray(rows, np.float64)
 
 
 def forget(estimator):

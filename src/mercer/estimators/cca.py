@@ -21,7 +21,7 @@ from mercer.gram import GivenGram, prepared_gram
 from mercer.gram.plan import budget, require
 from mercer.kernels import Kernel, as_kernel
 from mercer.random import generator
-from mercer.registry import register_estimator
+from mercer.registry import register_estimator, register_record
 from mercer.solvers.canonical import CanonicalPairs, canonical_pairs, view_of_features, view_of_gram
 
 __all__ = ["KernelCCA"]
@@ -56,6 +56,7 @@ class _Viewing(KernelEstimator):
         return (K @ self.coefficients_ + self.intercept_).astype(K.dtype)
 
 
+@register_record
 class _SecondView(_Viewing):
     """The other side of a pair of views. It is no estimator of its own: rows come through its owner."""
 
@@ -133,6 +134,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Viewing):
     Bach & Jordan (2002); Hardoon, Szedmak & Shawe-Taylor (2004).
     """
 
+    _kernel_names = ("kernel", "kernel_y")
     _parameter_constraints = {
         **{name: CONSTRAINTS[name] for name in ("kernel", "engine", "memory", "indefinite")},
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -155,18 +157,6 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Viewing):
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
         self.random_state = random_state
-
-    def set_params(self, **params):
-        """Set parameters; `kernel__*` and `kernel_y__*` make a changed kernel, since kernels are values."""
-        inside = {k[len("kernel_y__") :]: params.pop(k) for k in list(params) if k.startswith("kernel_y__")}
-        super().set_params(**params)
-        if inside:
-            if not isinstance(self.kernel_y, Kernel):
-                raise ValueError(
-                    f"kernel_y={self.kernel_y!r} has no parameters {sorted(inside)}; pass a kernel such as RBF()"
-                )
-            self.kernel_y = self.kernel_y.replace(**inside)
-        return self
 
     # ------------------------------------------------------------------------------------ fit
     def fit(self, X, y) -> "KernelCCA":

@@ -93,6 +93,15 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
 
     def fit(self, X, y) -> "GaussianProcessClassifier":
         """Fit on rows X and labels y."""
+        rows, codes, kernel = self._prepared(X, y)
+        evaluate = self._evidence(codes, len(self.classes_), self.max_iter_predict)
+        found = climb(evaluate, kernel, rows, {}, self._settings(kernel, {}))
+        self._store(found, rows, codes)
+        found.tell()
+        return self
+
+    def _prepared(self, X, y):
+        """Rows, numbers of classes, and the kernel to begin with."""
         self._validate_params()
         validate.memory_bytes(self.memory)
         forget(self)
@@ -102,14 +111,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         self.classes_, codes = class_labels(y)
         kernel = self._start(rows, 1.0)
         self._require_room(len(codes), kernel, rows, 3 + 2 * self._outputs)
-        settings, evaluate = (
-            self._settings(kernel, {}),
-            self._evidence(codes, len(self.classes_), self.max_iter_predict),
-        )
-        found = climb(evaluate, kernel, rows, {}, settings)
-        self._store(found, rows, codes)
-        found.tell()
-        return self
+        return rows, codes, kernel
 
     @property
     def _outputs(self):

@@ -1,12 +1,15 @@
 """Gaussian process regression (M20)."""
 
+import logging
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
@@ -15,6 +18,9 @@ from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
 from mercer.estimators.charts import by_column
 from mercer.estimators.evidence import Settings, climb, read_bounds, value_at
 from mercer.estimators.expansion import Expansion
+from mercer.estimators.gaussian_methods import METHODS, Exact, Observed, noiseless, symmetric
+from mercer.estimators.landmarks import fresh_seed
+from mercer.estimators.plan import Problem, explanation, gaussian_plan, gaussian_rank, gaussian_ways
 from mercer.gram import gram, prepared_gram
 from mercer.gram.plan import budget, require
 from mercer.kernels import RBF, White
@@ -22,13 +28,17 @@ from mercer.kernels.sklearn_gp import from_sklearn, is_sklearn_kernel
 from mercer.linalg import safe_cholesky, smallest_eigenvalue
 from mercer.random import generator
 from mercer.registry import register_estimator
-from mercer.solvers.gaussian import LeaveOneOut, Posterior, independent, posterior
+from mercer.solvers.gaussian import LeaveOneOut, independent
+from mercer.threads import thread_count
 
-__all__ = ["SEARCH", "GaussianProcess", "GaussianProcessRegressor"]
+__all__ = ["SEARCH", "GaussianProcess", "GaussianProcessRegressor", "learned_noise", "spread"]
 
-_QUERIES = 1024  # new rows at a time
-_LEAST = 1e-10  # of the variance of the targets: the smallest noise that is learned
-_MATRICES = 3  # n x n numbers that an evaluation of the evidence with its slope holds
+logger = logging.getLogger("mercer")
+
+_QUERIES, _HELD = 1024, 2**24  # new rows at a time, and numbers of their Gram with the training rows
+_LEAST, _LEAST_BY_PRODUCTS = 1e-10, 1e-7  # of the variance of the targets: the smallest noise that is learned
+_SEARCHED = 60  # evaluations of the evidence in a search
+_MATRICES = 3  # n x n numbers that an evaluation in closed form with its slope holds
 
 SEARCH = {  # parameters of every estimator that learns its kernel by evidence
     "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
@@ -60,11 +70,11 @@ class GaussianProcess(KernelEstimator):
         kernel = scale * kernel if self.kernel is None else kernel
         return by_column(kernel, rows, "ard=True") if self.ard else kernel
 
-    def _settings(self, kernel, extra):
+    def _settings(self, kernel, extra, least=_LEAST):
         given = from_sklearn(self.kernel)[1] if is_sklearn_kernel(self.kernel) else {}
         limits, fixed = read_bounds({**given, **(self.bounds or {})}, kernel, extra)
         if "alpha" in extra and "alpha" not in limits:
-            limits["alpha"] = (_LEAST * 10 * extra["alpha"], 1e2 * extra["alpha"])
+            limits["alpha"] = (least * 10 * extra["alpha"], 1e2 * extra["alpha"])
         return Settings(self.optimizer, self.n_restarts_optimizer, limits, fixed, dict(self.priors or {}), self.max_iter,
                         self.random_state, self.engine, self.memory)  # fmt: skip
 
@@ -82,7 +92,7 @@ class GaussianProcess(KernelEstimator):
     def _keep(self, found, rows):
         self.kernel_, self.X_fit_ = found.kernel, rows
         self._gram = gram(self.kernel_, rows, engine=self.engine, memory=self.memory, validated=True)
-        self.theta_, self.bounded_ = found.z, found.at_bounds
+        self.theta_, self.bounded_ = found.z[: found.chart.n_parameters], found.at_bounds
         self.n_iter_, self.converged_ = max(1, len(found.trace)), found.converged
 
     def _value_at(self, evaluate, kernel, extra, theta, eval_gradient):
@@ -104,8 +114,15 @@ class GaussianProcess(KernelEstimator):
         return validate.double(rows), np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64
 
     def _groups(self, rows):
-        n = validate.n_rows(rows)
-        return [np.arange(i, min(i + _QUERIES, n)) for i in range(0, n, _QUERIES)]
+        n, step = validate.n_rows(rows), max(16, min(_QUERIES, _HELD // max(validate.n_rows(self.X_fit_), 1)))
+        return [np.arange(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def _in_closed_form(self):
+    used = getattr(self, "solver_used_", "exact")
+    if used != "exact":
+        raise AttributeError(f'this needs a fit in closed form, method="exact"; this one is {used}')
+    return True
 
 
 @register_estimator
@@ -125,22 +142,28 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         term, which then is the noise.
     mean : "constant", "zero", "linear", or a function from rows to columns (n, q): what the mean is a combination of.
     ard : whether every lengthscale becomes one for each column.
+    method : "exact"; "sparse", through inducing rows by a lower bound of the evidence; "iterative", by products with the Gram and
+        an estimate of the evidence; or "auto": "exact" where that fits memory and an hour, else "sparse".
+    n_inducing, inducing : how many inducing rows at most, and whether they "learn" where to be, together with the parameters, or
+        stay "fixed" among the training rows, as those that are no arrays of numbers always do.
     optimizer, n_restarts_optimizer, max_iter : "fmin_l_bfgs_b", None to keep the kernel as it is, or a function as in
         scikit-learn; further starts at random places; iterations of a search.
     bounds : {parameter: (low, high) or "fixed"}, `alpha` included. Others stay within a factor of 1e4 of where they start.
     priors : {parameter: distribution with a `logpdf`}, for example from scipy.stats; their logs are added to the evidence.
     normalize_y : whether targets are shifted and scaled to mean 0 and variance 1 for the fit.
-    random_state : seed of the further starts.
+    random_state : seed of the further starts, of the choice of inducing rows, and of the estimate of the evidence.
     engine, memory : how and within how many bytes Grams are computed.
 
     Attributes
     ----------
     kernel_, alpha_ : the kernel and the variance of the noise that were found.
-    log_marginal_likelihood_value_ : log evidence there (with a mean, of what it leaves of the targets).
+    log_marginal_likelihood_value_ : log evidence there (with a mean, of what it leaves of the targets); the bound of "sparse".
+    log_marginal_likelihood_error_ : standard error of it, where it is an estimate, else 0.
     beta_ : coefficients (q,) or (q, p) of the mean's columns.
-    X_fit_, dual_coef_, intercept_, expansion_ : the posterior mean as an expansion.
+    X_fit_, dual_coef_, intercept_, expansion_ : the posterior mean as an expansion; on the inducing rows, if there are any.
+    solver_used_ : the method.
     theta_, bounded_, n_iter_, converged_ : logs of the parameters, those at a bound, evaluations, and whether the search ended.
-    jitter_ : what had to be added to the diagonal.
+    jitter_ : what had to be added to the diagonal; to that of the inducing rows, where the bound stays one.
 
     Examples
     --------
@@ -152,7 +175,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     >>> bool(abs(mean[0] - np.sin(1.5)) < 1e-3), bool(sd[0] < 0.01 < sd[1])
     (True, True)
 
-    Rasmussen & Williams (2006), Gaussian Processes for Machine Learning.
+    Rasmussen & Williams (2006), Gaussian Processes for Machine Learning; Titsias (2009); Gardner et al. (2018).
     """
 
     _parameter_constraints = {
@@ -161,12 +184,16 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         "kernel": [str, callable, None],
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"learn"}), "array-like"],
         "mean": [StrOptions({"constant", "zero", "linear"}), callable],
+        "method": [StrOptions({"auto", "exact", "sparse", "iterative"})],
+        "n_inducing": [Interval(Integral, 1, None, closed="left")],
+        "inducing": [StrOptions({"learn", "fixed"})],
         "normalize_y": ["boolean"],
     }
 
     def __init__(self, kernel=None, *, alpha="learn", mean="constant", ard=False, gamma=None, degree=3, coef0=1,
-                 kernel_params=None, optimizer="fmin_l_bfgs_b", n_restarts_optimizer=0, bounds=None, priors=None, max_iter=100,
-                 normalize_y=False, random_state=None, engine=None, memory=None):  # fmt: skip
+                 kernel_params=None, method="auto", n_inducing=500, inducing="learn", optimizer="fmin_l_bfgs_b",
+                 n_restarts_optimizer=0, bounds=None, priors=None, max_iter=100, normalize_y=False, random_state=None,
+                 engine=None, memory=None):  # fmt: skip
         self.kernel = kernel
         self.alpha = alpha
         self.mean = mean
@@ -175,6 +202,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.method = method
+        self.n_inducing = n_inducing
+        self.inducing = inducing
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
         self.bounds = bounds
@@ -188,20 +218,68 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     # ------------------------------------------------------------------------------------ fitting
     def fit(self, X, y) -> "GaussianProcessRegressor":
         """Fit on rows X and targets y (n,) or (n, p); several outputs share the kernel and the noise."""
+        rows, T = self._begun(X, y)
+        plan = self._plan(rows, T.shape[1])
+        logger.info("GaussianProcessRegressor: %s", plan)
+        kernel, seen, extra = self._seen_at_first(rows, T)
+        self._seed = fresh_seed(self.random_state)
+        way = self._way(plan.method, seen)
+        least = _LEAST_BY_PRODUCTS if plan.method == "iterative" else _LEAST
+        found = way.learn(kernel, extra, self._settings(kernel, extra, least))
+        self._store(found, way, plan.method)
+        found.tell()
+        return self
+
+    def _begun(self, X, y):
+        """Checked rows in float64 and targets (n, p)."""
         self._validate_params()
         validate.memory_bytes(self.memory)
         forget(self)
         self._refuse_precomputed()
         rows, y, _ = self._validated_training(X, y, None, multi_output=True, y_numeric=True)
-        rows, T = validate.double(rows), self._targets(y)
-        H = self._basis(rows)
-        kernel = self._start(rows, _spread(T))
+        return validate.double(rows), self._targets(y)
+
+    def _seen_at_first(self, rows, T):
+        """The kernel to begin with, what is seen, and the number that scales the noise."""
+        kernel = self._start(rows, spread(T))
         noise, extra = self._noise(kernel, T)
+        return kernel, Observed(rows, T, self._basis(rows), noise, self.engine, self.memory), extra
+
+    def _prepared(self, X, y):
+        """The kernel to begin with, the problem in closed form if it fits the memory, and the number that scales the noise."""
+        rows, T = self._begun(X, y)
+        kernel, seen, extra = self._seen_at_first(rows, T)
         self._require_room(len(T), kernel, rows, _MATRICES)
-        found = climb(self._evidence(noise, T, H), kernel, rows, extra, self._settings(kernel, extra))
-        self._store(found, rows, noise, T, H)
-        found.tell()
-        return self
+        return kernel, Exact(seen), extra
+
+    def explain(self, X, y=None) -> str:
+        """What fit would do with these rows, and what each way to do it would take: bytes, seconds, what stands against it."""
+        rows = self._kernel().validated(X)
+        outputs = 1 if y is None or np.ndim(y) == 1 else y.shape[1]
+        ways = gaussian_ways(self._problem(rows, outputs), self._evaluations)
+        return explanation(self, lambda: self._plan(rows, outputs), ways)
+
+    def _plan(self, rows, outputs):
+        n = validate.n_rows(rows)
+        return gaussian_plan(
+            self._problem(rows, outputs), self.method, self._evaluations, f"{type(self).__name__} of {n} rows"
+        )
+
+    def _problem(self, rows, outputs):
+        n, d = rows.shape if getattr(rows, "ndim", 1) == 2 else (validate.n_rows(rows), 1)
+        return Problem(n, d, np.dtype(np.float64), outputs=outputs, landmarks=min(self.n_inducing, n), memory=self.memory,
+                       threads=thread_count())  # fmt: skip
+
+    @property
+    def _evaluations(self):
+        """Of the evidence, as many as a search usually takes."""
+        return 1 if self.optimizer is None else _SEARCHED * (1 + self.n_restarts_optimizer)
+
+    def _way(self, method, seen):
+        rank = gaussian_rank(len(seen.T), budget(self.memory))
+        return METHODS[method](
+            seen, n_inducing=self.n_inducing, move=self.inducing == "learn", rank=rank, seed=self._seed
+        )
 
     def _targets(self, y):
         T = np.asarray(y, np.float64)
@@ -209,8 +287,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         T = T.reshape(len(T), -1)
         shift, scale = np.zeros(T.shape[1]), np.ones(T.shape[1])
         if self.normalize_y:
-            shift, spread = T.mean(axis=0), T.std(axis=0)
-            scale = np.where(spread > 0, spread, 1.0)
+            shift, width = T.mean(axis=0), T.std(axis=0)
+            scale = np.where(width > 0, width, 1.0)
         self.y_shift_, self.y_scale_ = shift, scale
         return (T - shift) / scale
 
@@ -246,9 +324,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     def _noise(self, kernel, T):
         """Relative noise of the rows, and the number that scales it, if one does."""
         if isinstance(self.alpha, str):
-            if any(isinstance(leaf, White) for leaf in kernel._leaves):
-                return 0.0, {}
-            return 1.0, {"alpha": 0.1 * _spread(T)}
+            return learned_noise(kernel, T)
         alpha = np.asarray(self.alpha, np.float64)
         if alpha.ndim > 1 or (alpha.ndim == 1 and len(alpha) != len(T)):
             raise ValueError(f"alpha must be a number or one for each of the {len(T)} rows, got shape {alpha.shape}")
@@ -256,22 +332,12 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
             raise ValueError("alpha must hold finite numbers >= 0")
         return alpha / float(self.y_scale_[0]) ** 2 if len(self.y_scale_) == 1 else alpha, {}
 
-    @staticmethod
-    def _evidence(noise, T, H):
-        def evaluate(K, extra, slope):
-            variance = noise * extra.get("alpha", 1.0)
-            found = posterior(_symmetric(K), variance, T, H, warn=False)
-            if not slope:
-                return found.evidence, None, {}
-            W = found.slope(overwrite=True)
-            return found.evidence, W, {"alpha": float((np.diagonal(W) * noise).sum())} if "alpha" in extra else {}
-
-        return evaluate
-
-    def _store(self, found, rows, noise, T, H):
-        self._keep(found, rows)
-        self.alpha_, self.targets_ = noise * found.extra.get("alpha", 1.0), T
-        self._fit = posterior(_symmetric(self._gram), self.alpha_, T, H)
+    def _store(self, found, way, method):
+        self._keep(found, way.centres(found.extra))
+        self.alpha_ = way.seen.alpha(found.extra)
+        self._fit = way.posterior(self.kernel_, found.extra)
+        if method != "sparse":  # which keeps its posterior
+            self.targets_ = way.seen.T
         scale = self.y_scale_
         coefficients, beta = (
             self._fit.coefficients * scale,
@@ -279,20 +345,32 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         )
         self.dual_coef_, self.beta_ = (coefficients[:, 0], beta[:, 0]) if self.single_output_ else (coefficients, beta)
         self.log_marginal_likelihood_value_ = self._fit.evidence
-        self.jitter_ = self._fit.factor.jitter
-        self.solver_used_ = "exact"
+        self.log_marginal_likelihood_error_ = self._fit.standard_error
+        self.jitter_ = self._fit.jitter
+        self.solver_used_ = method
+
+    def __getstate__(self):
+        """Of n x n numbers nothing is kept: they are made again when they are needed. Those of inducing rows are few."""
+        state = super().__getstate__()
+        if getattr(self, "solver_used_", None) == "sparse":
+            state["_fit"] = self._fit
+        return state
 
     # ------------------------------------------------------------------------------------ answers
     @property
-    def _posterior(self) -> Posterior:
-        """The factor is not kept in files: it is made again."""
+    def _posterior(self) -> Any:
+        """What is not kept in files is made again."""
         check_is_fitted(self)
         if not hasattr(self, "_fit"):
-            H = self._mean_functions(self.X_fit_)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # told at the fit
-                self._fit = posterior(_symmetric(self._gram), self.alpha_, self.targets_, H)
+                self._fit = self._way(self.solver_used_, self._seen()).posterior(self.kernel_, {})
         return self._fit
+
+    def _seen(self):
+        """What the fit saw, with the noise that it found."""
+        H = self._mean_functions(self.X_fit_)
+        return Observed(self.X_fit_, self.targets_, H, self.alpha_, self.engine, self.memory)
 
     def predict(self, X, return_std=False, return_cov=False, noise=False):
         """Posterior mean (m,) or (m, p); with its standard deviation or covariance too, of f, or with `noise` of a target.
@@ -314,8 +392,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         return self._mean_of(*self._asked(X))
 
     def _mean_of(self, rows, dtype):
-        H = self._mean_functions(rows)
-        found = self._posterior.mean(prepared_gram(self._gram, rows), H) * self.y_scale_ + self.y_shift_
+        found = prepared_gram(self._gram, rows) @ _columns(self.dual_coef_)
+        found += self._functions(rows)[:, self.mean_columns_] @ _columns(self.beta_) + self.y_shift_
         return (found[:, 0] if self.single_output_ else found).astype(dtype)
 
     def _variance(self, rows, noise):
@@ -334,7 +412,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         kernel = self.kernel_ if noise else noiseless(self.kernel_)
         own = gram(kernel, rows, engine=self.engine, memory=self.memory, validated=True)
         H = self._mean_functions(rows)
-        found = self._posterior.covariance(K, _symmetric(own) if pairs else own.diag().astype(np.float64), H)
+        found = self._posterior.covariance(K, symmetric(own) if pairs else own.diag().astype(np.float64), H)
         if not noise:
             return found
         alpha = float(np.mean(self.alpha_))  # of rows that were never seen
@@ -349,12 +427,14 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         draws = (np.tril(factor.array) @ z).reshape(*mean.shape, n_samples) * self.y_scale_[:, None] + mean[:, :, None]
         return (draws[:, 0] if self.single_output_ else draws).astype(dtype)
 
+    @available_if(_in_closed_form)
     def weights(self, X) -> np.ndarray:
         """Equivalent kernel (m, n): the posterior mean is its product with the targets of the rows of `X_fit_`."""
         rows, dtype = self._asked(X)
         H = self._mean_functions(rows)
         return self._posterior.weights(prepared_gram(self._gram, rows).dense(), H).astype(dtype)
 
+    @available_if(_in_closed_form)
     def leave_one_out(self) -> LeaveOneOut:
         """Mean, variance and log density of each target given the others, in closed form, at the parameters found."""
         found, s = self._posterior.leave_one_out(), self.y_scale_
@@ -365,10 +445,17 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         return LeaveOneOut(mean, variance, logs)
 
     def log_marginal_likelihood(self, theta=None, eval_gradient=False):
-        """Log evidence at `theta`, logs of the parameters as in `theta_` (None: those found), and its slope if asked for."""
-        kernel = self._start(self.X_fit_, _spread(self.targets_))
+        """Log evidence at `theta`, logs of the parameters as in `theta_` (None: those found), and its slope if asked for.
+
+        Of methods other than "exact" only that of the parameters found is known.
+        """
+        check_is_fitted(self)
+        if self.solver_used_ != "exact" and theta is None and not eval_gradient:
+            return self.log_marginal_likelihood_value_
+        _in_closed_form(self)
+        kernel = self._start(self.X_fit_, spread(self.targets_))
         noise, extra = self._noise(kernel, self.targets_)
-        evaluate = self._evidence(noise, self.targets_, self._posterior.H)
+        evaluate = Exact(replace(self._seen(), noise=noise)).evaluate
         return self._value_at(evaluate, kernel, extra, theta, eval_gradient)
 
     @property
@@ -384,13 +471,23 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     def expansion_(self) -> Expansion:
         """The posterior mean as an expansion: kernel, centres, coefficients, intercept."""
         check_is_fitted(self)
-        coefficients = self.dual_coef_.reshape(len(self.dual_coef_), -1)
-        return Expansion(self.kernel_, self.X_fit_, coefficients, np.atleast_1d(self.intercept_))
+        return Expansion(self.kernel_, self.X_fit_, _columns(self.dual_coef_), np.atleast_1d(self.intercept_))
 
 
-def _spread(T):
+def _columns(a):
+    return a[:, None] if a.ndim == 1 else a
+
+
+def learned_noise(kernel, T):
+    """Relative noise of the rows, and the number to learn that scales it: none where the kernel has noise of its own."""
+    if any(isinstance(leaf, White) for leaf in kernel._leaves):
+        return 0.0, {}
+    return 1.0, {"alpha": 0.1 * spread(T)}
+
+
+def spread(T):
     """Variance of the targets about their means, for units; 1 if they have none."""
-    variance = float(T.var(axis=0).mean())
+    variance = float(np.nanvar(T, axis=0).mean())
     return variance if variance > np.finfo(float).tiny * 1e20 else 1.0
 
 
@@ -407,17 +504,3 @@ def refuse_indefinite(kernel, rows):
     if smallest < -10 * K.shape[0] * np.finfo(float).eps * float(np.abs(K.diag()).max()):
         raise NotPSDError(f"{kernel!r} ({validity.reason}) is no covariance of these rows and has no evidence: its smallest "
                           f"eigenvalue is about {smallest:.3g}; use another kernel")  # fmt: skip
-
-
-def noiseless(kernel):
-    """The kernel with its white noise at 0: the covariance of f, not of targets."""
-    from mercer.kernels.names import slots
-
-    for slot in slots(kernel).values():
-        if slot.field == "variance" and isinstance(kernel._at(slot.path), White):
-            kernel = kernel._changed(slot.path, "variance", 0.0)
-    return kernel
-
-
-def _symmetric(K):
-    return K.dense().astype(np.float64, copy=False)

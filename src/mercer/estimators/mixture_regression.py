@@ -16,8 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning
-from mercer.estimators.base import forget
-from mercer.gram.plan import budget, require
+from mercer.estimators.base import dense_rows, forget
 from mercer.kernels.normals import Until, fit_mixture, log_joint, patterns
 from mercer.random import generator
 from mercer.registry import register_estimator
@@ -133,7 +132,7 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
         forget(self)
         self._reads_ = "gaps" if self.missing == "marginalise" else "vectors"
         rows, y, *_ = validate.training(self, X, y, None, self._reads_, y_numeric=True, multi_output=True)
-        rows, self._flat_ = self._dense(rows), y.ndim == 1
+        rows, self._flat_ = dense_rows(rows, self.memory), y.ndim == 1
         self._refuse_gaps(rows)
         T = np.asarray(y, np.float64).reshape(len(y), -1)
         if not np.isfinite(T).all():
@@ -150,14 +149,6 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
                              '"full" or "diag"')  # fmt: skip
         if np.isnan(rows).all(axis=0).any():
             raise ValueError(f"column {int(np.isnan(rows).all(axis=0).argmax())} of X holds NaN alone; drop it")
-
-    def _dense(self, rows):
-        if hasattr(rows, "toarray"):
-            needed = 8 * rows.shape[0] * rows.shape[1]
-            require(needed, budget(self.memory), f"a dense array of the {rows.shape[0]} sparse rows",
-                    ["fewer columns", 'a larger budget, memory="64GB"'])  # fmt: skip
-            rows = rows.toarray()
-        return np.ascontiguousarray(rows, np.float64)
 
     def _fit_points(self, rows, T):
         h_x, h_t = self._bandwidths(rows.shape[1], T.shape[1])
@@ -257,7 +248,7 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
         """Rows of a question in units of the columns, some at a time; and their precision."""
         check_is_fitted(self)
         rows = validate.prediction(self, X, self._reads_)
-        dtype, dense = rows.dtype, self._dense(rows)
+        dtype, dense = rows.dtype, dense_rows(rows, self.memory)
         step = max(1, _ENTRIES // (self.n_components_ * len(self.units_)))
         Q = self._in_units(dense, slice(0, self.n_features_in_))
         tiles = []

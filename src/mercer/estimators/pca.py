@@ -21,7 +21,7 @@ from mercer.estimators.preimage import METHODS, find_preimages, learned_map
 from mercer.gram import GivenGram, gram
 from mercer.linalg import Status
 from mercer.random import generator
-from mercer.registry import register_estimator
+from mercer.registry import register_estimator, register_record
 from mercer.solvers import Components, Preimages, Targets, components_of_gram, components_of_moments
 
 __all__ = ["KernelPCA"]
@@ -39,6 +39,7 @@ def _on_landmarks(self):
     return True
 
 
+@register_record
 @dataclass(frozen=True, eq=False)
 class _Moments:
     """What batches of rows leave behind: how many they were, the sums of phi, phi phi^T and k(x, x)."""

@@ -22,7 +22,7 @@ from mercer.estimators.labels import class_labels
 from mercer.gram import GivenGram, gram
 from mercer.linalg import smallest_eigenvalue
 from mercer.random import generator
-from mercer.registry import register_estimator
+from mercer.registry import register_estimator, register_record
 from mercer.solvers.perceptron import (
     DualScores,
     PerceptronState,
@@ -58,8 +58,9 @@ class MistakeBound:
     compression: float
 
 
+@register_record
 @dataclass(frozen=True, eq=False)
-class _Fit:
+class _PerceptronFit:
     """What a fit was made with, and all that partial_fit needs to go on."""
 
     state: PerceptronState
@@ -229,7 +230,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
             scores = DualScores(K, columns, shift)
         solution = solve_perceptron(scores, codes, orders, state, budget=self.budget, merge=self.when_full == "merge")
         kept = np.searchsorted(_numbers(state, len(codes)), solution.state.rows)
-        return self._remember(X, K, kept, solution, _Fit(solution.state, self.variant, shift), primal)
+        return self._remember(X, K, kept, solution, _PerceptronFit(solution.state, self.variant, shift), primal)
 
     def _features(self, rows):
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused when it is multiplied
@@ -329,7 +330,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
             raise ValueError('variant="voted" is the vote of many machines, not one expansion; use variant="averaged"')
         new = self._recentred(centres, "coef_", "support_")
         new.dual_coef_ = coefficients[:, 0] if self.dual_coef_.ndim == 1 else coefficients
-        new._fit = _Fit(PerceptronState.empty(len(self.classes_)), self._fit.variant, self._fit.shift)
+        new._fit = _PerceptronFit(PerceptronState.empty(len(self.classes_)), self._fit.variant, self._fit.shift)
         return new
 
     def size_report(self) -> SizeReport:

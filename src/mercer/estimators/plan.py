@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.approx import choosing_bytes
 from mercer.errors import MemoryBudgetError
+from mercer.estimators.charts import remembered
 from mercer.gram.plan import budget, entry_seconds, human_bytes, human_seconds, require
 from mercer.linalg import seconds_for_cholesky
 
@@ -19,6 +20,10 @@ __all__ = [
     "cg_rank",
     "exact_plan",
     "explanation",
+    "gaussian_plan",
+    "gaussian_rank",
+    "gaussian_ways",
+    "holds",
     "landmark_plan",
     "logistic_ways",
     "path_plan",
@@ -35,6 +40,11 @@ _LOGISTIC_SWEEPS, _LOGISTIC_STEPS = 60, 10  # passes over the rows, and Newton s
 #: A pass takes so much of the time of a Gram that is kept, as it writes none, and so many seconds for each entry and target.
 _UNKEPT, _PRODUCTS = 0.6, 0.1e-9
 _PATIENCE = 3600.0  # seconds that solver="auto" spends on iterations before it asks
+#: n x n numbers that an evidence with its slope holds, factorisations' worth of time in it, and m x m numbers through m rows.
+_GAUSSIAN_MATRICES, _GAUSSIAN_FACTORS, _INDUCING_MATRICES = 3, 3, 12
+_SEARCHES = 3  # as many evaluations where inducing rows are searched for as well
+#: Of an evidence by products alone: how many with the Gram, and columns of n numbers.
+_PRODUCTS_EACH, _COLUMNS_EACH = 60, 2600
 
 
 @dataclass(frozen=True)
@@ -200,6 +210,57 @@ def _logistic_bytes(M, outputs):
     return 8 * M * M * (4 + outputs)
 
 
+# ------------------------------------------------------------------------------------------------ Gaussian processes
+def gaussian_ways(p: Problem, evaluations: int) -> dict[str, Way]:
+    """All ways to a Gaussian process whose evidence is evaluated so often; `landmarks` are inducing rows."""
+    n, m = p.n, p.landmarks
+    passing, searching = 8 * min(n * m, 2**20) + holds(n * m, p.limit) * n * m, 3 * remembered(m * p.d) * m * p.d
+    numbers = {
+        "exact": _GAUSSIAN_MATRICES * n * n,
+        "sparse": _INDUCING_MATRICES * m * m + passing + searching,
+        "iterative": n * (_COLUMNS_EACH + 3 * gaussian_rank(n, p.limit) + holds(n * n, p.limit) * n),
+    }
+    seconds = {
+        "exact": p.sweep + _GAUSSIAN_FACTORS * seconds_for_cholesky(n),
+        "sparse": 4 * p.passage + (40 * n / m + 20) * seconds_for_cholesky(m),
+        "iterative": _PRODUCTS_EACH * p.sweep,
+    }
+    seconds["sparse"] *= _SEARCHES if evaluations > 1 else 1
+    needed = {name: 8 * count for name, count in numbers.items()}
+    needed["sparse"] = max(needed["sparse"], choosing_bytes("rpcholesky", m, n, np.float64))
+    return {
+        name: Way(needed[name], evaluations * s, _against(needed[name], p) or _too_long_for(evaluations * s))
+        for name, s in seconds.items()
+    }
+
+
+def gaussian_plan(p: Problem, method: str, evaluations: int, what: str) -> MethodPlan:
+    """Exact where that fits memory and patience, else through inducing rows; refuses what does not fit, in no time."""
+    ways = gaussian_ways(p, evaluations)
+    reason = "as asked"
+    if method == "auto":
+        method = "sparse" if ways["exact"].against else "exact"
+        against = f"the closed form would take {_takes(ways['exact'])}, so through {p.landmarks} inducing rows"
+        reason = against if method == "sparse" else "three n x n matrices fit the memory budget"
+    remedies = [
+        "a smaller n_inducing" if method == "sparse" else 'method="sparse": little memory, and time in proportion to the rows',
+        "fewer rows",
+        'a larger budget, memory="64GB"',
+    ]  # fmt: skip
+    require(ways[method].bytes, p.limit, what, remedies, p.sweep)
+    return _chosen(method, reason, ways, p)
+
+
+def holds(numbers, limit) -> bool:
+    """Whether so many numbers are kept from one pass to the next, rather than made again."""
+    return 8 * numbers <= limit / 4
+
+
+def gaussian_rank(n, limit) -> int:
+    """Rank of the preconditioner, within an eighth of the budget."""
+    return max(1, min(n, int(5 * math.sqrt(n)), int(limit / 8 / (8 * n))))
+
+
 # ------------------------------------------------------------------------------------------------ landmarks
 def landmark_plan(p: Problem, ways: dict[str, Way], what: str, on_cluster=False) -> MethodPlan:
     """On landmarks: refuses more of them than fit, in no time."""
@@ -232,7 +293,11 @@ def _against(needed, p):
 
 
 def _too_long(p):
-    return "" if p.sweep * _SWEEPS <= _PATIENCE else f"more than {human_seconds(_PATIENCE)}: only if asked for"
+    return _too_long_for(p.sweep * _SWEEPS)
+
+
+def _too_long_for(seconds):
+    return "" if seconds <= _PATIENCE else f"more than {human_seconds(_PATIENCE)}: only if asked for"
 
 
 def _what(n):

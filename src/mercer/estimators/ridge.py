@@ -25,7 +25,7 @@ from mercer.gram.plan import budget
 from mercer.kernels import White
 from mercer.linalg import Status, rpcholesky, safe_cholesky
 from mercer.random import generator
-from mercer.registry import register_estimator
+from mercer.registry import register_estimator, register_record
 from mercer.solvers import leave_one_out, solve_landmarks, solve_ridge, solve_ridge_cg, solve_ridge_primal
 
 __all__ = ["KernelRidge"]
@@ -171,7 +171,7 @@ class _RidgeBase(MultiOutputMixin, RegressorMixin, KernelEstimator):
     def _remember(self, X, y, weight, K, alpha, fixed):
         """Fitted state that predictions and questions need; parameters changed later do not reach it."""
         self.X_fit_, self._gram = X, K
-        self._fit = _Fit(np.array(y, np.float64), weight, alpha, self.fit_intercept, fixed and fixed.method)
+        self._fit = _RidgeFit(np.array(y, np.float64), weight, alpha, self.fit_intercept, fixed and fixed.method)
 
     def _store(self, solution, scale, single):
         """Coefficients as scikit-learn shapes them, in the units of y."""
@@ -185,8 +185,9 @@ class _RidgeBase(MultiOutputMixin, RegressorMixin, KernelEstimator):
                           f"{solution.status.advice}", ConvergenceWarning, stacklevel=3)  # fmt: skip
 
 
+@register_record
 @dataclass(frozen=True)
-class _Fit:
+class _RidgeFit:
     """What a fit was made with."""
 
     y: np.ndarray

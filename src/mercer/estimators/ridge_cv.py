@@ -11,14 +11,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from mercer import validate
 from mercer.errors import NotPSDError, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, forget
+from mercer.estimators.charts import tunable
+from mercer.estimators.evidence import Settings, climb
+from mercer.estimators.objectives import ridge_criterion
 from mercer.estimators.plan import path_plan
 from mercer.estimators.ridge import _repaired_solution, _require_two, _RidgeBase, _targets
-from mercer.estimators.tuning import tune_loo
+from mercer.estimators.tuning import as_tuning
 from mercer.gram import GivenGram, gram
 from mercer.linalg.cholesky import JITTERS
 from mercer.random import generator
 from mercer.registry import register_estimator
-from mercer.solvers import relative_residual, ridge_path
+from mercer.solvers import loo_gradient, relative_residual, ridge_path
 
 __all__ = ["KernelRidgeCV"]
 
@@ -157,11 +160,11 @@ class KernelRidgeCV(_RidgeBase):
         part, targets = validate.take(X, index), Y[index].astype(np.float64)
         root = None if w is None else np.sqrt(w[index])
         start = self._start_alpha(part, targets, root, alphas)
-        names = None if isinstance(self.tune, str) else list(self.tune)
-        found = tune_loo(self.kernel_, part, targets, start, names, root_weight=root, intercept=self.fit_intercept,
-                         engine=self.engine, memory=self.memory, max_iter=self.max_iter)  # fmt: skip
-        errors = [e * scale**2 for e in found.trace]
-        self.tuning_ = replace(found, error=found.error * scale**2, trace=errors)
+        names = tunable(self.kernel_, None if isinstance(self.tune, str) else self.tune, "tune")
+        fixed = tuple(n for n in self.kernel_.differentiable if n not in names)
+        settings = Settings(fixed=fixed, max_iter=self.max_iter, engine=self.engine, memory=self.memory)
+        evaluate, reported = ridge_criterion(loo_gradient, targets, root, self.fit_intercept, scale)
+        self.tuning_ = as_tuning(climb(evaluate, self.kernel_, part, {"alpha": start}, settings), "loo", reported)
         self.kernel_ = self.tuning_.kernel
         tuned = gram(self.kernel_, X, engine=self.engine, memory=self.memory, validated=True)
         spread = [1.0] if len(index) == n else 10.0 ** np.linspace(-1, 0.5, 7)

@@ -561,7 +561,7 @@ def _climb(kernel, rows, index, constant, solution, slopes):
         value, W, by_alpha, by_beta = slopes(Phi, np.exp(z[size:]), float(np.exp(-z[size - 1])))
         by_name = K.pullback(np.ascontiguousarray(W[:, vectors]))
         beta = float(np.exp(z[size - 1]))
-        slope = np.concatenate([chart.gradient(z[:size], by_name, [by_beta / beta]), by_alpha])
+        slope = np.concatenate([chart.gradient(z[:size], by_name, {"beta": by_beta / beta}), by_alpha])
         return -value, -slope
 
     start = np.concatenate([chart.start, np.log(solution.alphas)])

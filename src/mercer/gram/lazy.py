@@ -52,8 +52,8 @@ def _other_side(engine, lowered, rows, y):
 class Gram(Operator):
     """K(X, Y), never held whole unless `dense` is asked for.
 
-    `K @ V`, `K.T`, `K.diag()`, `K.rows(index)`, `K[a:b]`, `K.reduce("max")`, `K.pullback(W)`, `K + Diagonal(alpha)`,
-    `K.centred()`, `K.explain()`.
+    `K @ V`, `K.T`, `K.diag()`, `K.rows(index)`, `K[a:b]`, `K.reduce("max")`, `K.pullback(W)`, `K.pullback_diag(v)`,
+    `K + Diagonal(alpha)`, `K.centred()`, `K.explain()`.
     """
 
     def __init__(self, kernel, engine, x: Prepared, y: Prepared, memory=None):
@@ -187,7 +187,13 @@ class Gram(Operator):
 
     def pullback(self, W=None) -> dict[str, np.ndarray]:
         """Gradient of sum(W * K) in the kernel's parameters, by name; W an array, or (U, V) meaning U @ V.T."""
-        found = self.engine.pullback(self.x, self.y, W)
+        return self._by_name(self.engine.pullback(self.x, self.y, W))
+
+    def pullback_diag(self, v) -> dict[str, np.ndarray]:
+        """Gradient of sum(v * diag K) in the kernel's parameters, by name, for a symmetric Gram and v (n,)."""
+        return self._by_name(self.engine.pullback_diag(self.x, v))
+
+    def _by_name(self, found):
         return {name: self._slope(found.get(name, self._zero(name)), name) for name in self.kernel.differentiable}
 
     def _zero(self, name):

@@ -71,6 +71,7 @@ from mercer.kernels.strings import (
     Spectrum,
     WeightedDegree,
 )
+from mercer.kernels.text import parse_kernel
 from mercer.kernels.trees import SubsetTree, Subtree
 from mercer.kernels.user import Basis, Blockwise, Pairwise
 from mercer.kernels.user_model import UserModel
@@ -188,6 +189,7 @@ __all__ = [
     "Window",
     "as_kernel",
     "frozen",
+    "parse_kernel",
     "read_graphs",
     "register",
 ]

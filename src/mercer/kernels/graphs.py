@@ -10,12 +10,14 @@ import scipy.sparse as sp
 
 from mercer import validate
 from mercer.kernels.codes import code_of, mixed
+from mercer.registry import register_record
 
 __all__ = ["Graph", "read_graphs"]
 
 _KEYS = ("edges", "labels", "edge_labels", "attributes", "n_nodes")
 
 
+@register_record
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """An undirected graph: `n_nodes`, `edges` (m, 2), codes of the labels of nodes and edges, `attributes` (n, d) of nodes.

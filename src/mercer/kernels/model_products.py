@@ -15,12 +15,14 @@ from mercer.kernels.models import MixtureModel, as_model
 from mercer.kernels.normals import log_joint, log_normal
 from mercer.kernels.product_families import log_normal_pairs
 from mercer.random import generator
+from mercer.registry import register_record
 
 __all__ = ["Draws", "Hidden", "Mixture"]
 
 _JOINT = 2**18  # states of all chains side by side, at most
 
 
+@register_record
 @dataclass(frozen=True, eq=False)
 class Draws:
     """Points that stand for the whole space, and the logarithm of the density that they were drawn from. Symbols are

@@ -16,6 +16,7 @@ from mercer.errors import KernelOutputError
 from mercer.kernels.base import written
 from mercer.kernels.digest import digest
 from mercer.kernels.normals import Until, fit_mixture, log_joint, log_normal, normal_scores, patterns, responsibilities
+from mercer.registry import register_record
 
 __all__ = [
     "ComponentModel",
@@ -37,7 +38,7 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, eq_default=False)
 def model(cls: type[T]) -> type[T]:
     """A frozen class of a model: annotations are its parameters."""
-    return dataclass(frozen=True, eq=False, repr=False)(cls)
+    return register_record(dataclass(frozen=True, eq=False, repr=False)(cls))
 
 
 class Model:

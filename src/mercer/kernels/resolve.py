@@ -9,8 +9,9 @@ from sklearn.metrics import pairwise_distances
 
 from mercer import validate
 from mercer.errors import NanError
+from mercer.kernels.parameters import specs
 
-__all__ = ["gamma", "lengthscale", "spread"]
+__all__ = ["at_quantile", "distance_quantile", "gamma", "lengthscale", "spread"]
 
 _MEDIAN_ROWS = 1000
 
@@ -19,7 +20,7 @@ def lengthscale(word: str, rows, weight=None) -> float:
     """Lengthscale of "scale" or "auto" (the Gaussian's gamma = 1/(2 l^2) as in scikit-learn), or the "median" distance."""
     X = validate.numeric(rows)
     if word == "median":
-        return _median_distance(X)
+        return distance_quantile(X)
     return math.sqrt(0.5 / gamma(word, X, weight))
 
 
@@ -46,10 +47,9 @@ def spread(X, weight=None) -> float:
     return float((w @ np.square(X - mean, dtype=np.float64)).sum() / d)
 
 
-def _median_distance(X):
-    """Median Euclidean distance of distinct rows, so that weights mean repetition; at most a thousand evenly spaced ones.
-
-    1 if all rows are equal.
+def distance_quantile(X, q=0.5) -> float:
+    """Median, or another quantile, of the Euclidean distances of distinct rows, so that weights mean repetition; of at most a
+    thousand evenly spaced ones. 1 if all rows are equal.
     """
     X = validate.distinct(X)
     n = X.shape[0]
@@ -61,4 +61,30 @@ def _median_distance(X):
         largest = np.abs(X).max() or 1.0  # squares of 1e200 or 1e-200 would leave the range
         distances = pdist(X / largest) * largest
     distances = distances[distances > 0]
-    return float(np.median(distances)) if len(distances) else 1.0
+    if not len(distances):
+        return 1.0
+    return float(np.median(distances) if q == 0.5 else np.quantile(distances, q))
+
+
+def at_quantile(kernel, rows, q: float):
+    """The kernel with every lengthscale at a quantile of the distances of the rows that its leaf sees."""
+    from mercer.kernels.algebra import On, Warp
+
+    if isinstance(kernel, On):
+        rows = validate.part(rows, kernel.chosen)
+    elif isinstance(kernel, Warp):
+        rows = kernel._warped(rows)
+    if kernel.children:
+        return kernel.rebuild(tuple(at_quantile(child, rows, q) for child in kernel.children))
+    if not reads_distances(kernel):
+        return kernel
+    length = distance_quantile(validate.numeric(rows), q)
+    return kernel._with(
+        lengthscale=length if np.ndim(kernel.lengthscale) == 0 else np.full(len(kernel.lengthscale), length)
+    )
+
+
+def reads_distances(leaf) -> bool:
+    """Whether a leaf has a lengthscale in the units of its rows: one that may be "median"."""
+    spec = specs(type(leaf)).get("lengthscale")
+    return spec is not None and "median" in spec.words

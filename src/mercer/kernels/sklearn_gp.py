@@ -45,7 +45,11 @@ def _convert(kernel):
 def _range(bounds, change=lambda v: v):
     if isinstance(bounds, str):
         return bounds
-    low, high = np.atleast_2d(np.asarray(bounds, np.float64))[0]
+    pairs = np.unique(np.atleast_2d(np.asarray(bounds, np.float64)), axis=0)
+    if len(pairs) > 1:
+        raise ValueError(f"bounds that differ from column to column have no counterpart here, got {np.asarray(bounds).tolist()}; "
+                         "give one pair for all columns")  # fmt: skip
+    low, high = pairs[0]
     return float(change(low)), float(change(high))
 
 

@@ -10,7 +10,7 @@ from mercer import validate
 from mercer.kernels.base import Kernel, PairKernel, frozen
 from mercer.kernels.validity import certificate
 from mercer.kernels.views import Plain, Warped
-from mercer.registry import register
+from mercer.registry import register, register_record
 
 __all__ = ["Basis", "Blockwise", "Pairwise"]
 
@@ -133,6 +133,7 @@ class _PerColumn:
         return np.einsum("ndp,ndp->nd", self.slopes(X), G.reshape(len(X), X.shape[1], -1))
 
 
+@register_record
 @dataclass(frozen=True)
 class Powers(_PerColumn):
     degree: int
@@ -148,6 +149,7 @@ class Powers(_PerColumn):
         return d * (self.degree + 1)
 
 
+@register_record
 @dataclass(frozen=True)
 class Bumps(_PerColumn):
     centres: tuple
@@ -166,6 +168,7 @@ class Bumps(_PerColumn):
         return d * len(self.centres)
 
 
+@register_record
 @dataclass(frozen=True)
 class Steps(Bumps):
     def values(self, X):

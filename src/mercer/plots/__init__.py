@@ -1,6 +1,7 @@
 """Pictures in scikit-learn's manner: a Display has `from_...` class methods, `plot`, and afterwards `figure_` and `axes_`."""
 
-from mercer.plots.components import EigenfunctionsDisplay, EmbeddingDisplay
+from mercer.plots.additive import DecompositionDisplay
+from mercer.plots.components import EigenfunctionsDisplay, EmbeddingDisplay, LatentSpaceDisplay
 from mercer.plots.densities import BandwidthDisplay, ConditionalDensityDisplay, DensityDisplay
 from mercer.plots.grams import ClusteredGramDisplay
 from mercer.plots.hypotheses import NullDistributionDisplay, WitnessDisplay
@@ -12,10 +13,12 @@ __all__ = [
     "ClusteredGramDisplay",
     "ComparisonDisplay",
     "ConditionalDensityDisplay",
+    "DecompositionDisplay",
     "DensityDisplay",
     "EigenfunctionsDisplay",
     "EmbeddingDisplay",
     "ImageStripDisplay",
+    "LatentSpaceDisplay",
     "NullDistributionDisplay",
     "WitnessDisplay",
 ]

@@ -29,6 +29,7 @@ from mercer.solvers.preimage import (
 from mercer.solvers.ridge import (
     RidgePath,
     RidgeSolution,
+    gcv_gradient,
     leave_one_out,
     loo_gradient,
     relative_residual,
@@ -79,6 +80,7 @@ __all__ = [
     "duality_gap",
     "epsilon_svr",
     "finite_product",
+    "gcv_gradient",
     "leave_one_out",
     "loo_gradient",
     "mistake_bound",

@@ -10,6 +10,7 @@ from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 
 from mercer.errors import NotPSDError
+from mercer.registry import register_record
 
 __all__ = [
     "GaussianConditionals",
@@ -22,6 +23,7 @@ __all__ = [
 _FAR = 1e6  # a squared distance beyond which the differences of squared distances are better found as products
 
 
+@register_record
 class GaussianConditionals:
     """Of a Gaussian mixture: weights (K,), means (K, d + t), covariances (K, d + t, d + t), whose first d columns are x."""
 
@@ -55,6 +57,7 @@ class GaussianConditionals:
         return np.stack([self._t[k] + self._white(Q, k) @ self._cross[k] for k in range(len(self._t))], axis=1)
 
 
+@register_record
 class PointConditionals:
     """Of one component with unit covariance at each of the rows Z (n, d) and targets T (n, t)."""
 

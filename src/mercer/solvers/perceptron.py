@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.errors import NanError
+from mercer.registry import register_record
 from mercer.threads import map_tiles
 
 __all__ = [
@@ -128,6 +129,7 @@ def _compact(numbers):
 
 
 # ---------------------------------------------------------------------------------------------- records
+@register_record
 @dataclass(frozen=True, eq=False)
 class PerceptronState:
     """All that the next row needs to know of the rows before it: m rows that erred, c columns.

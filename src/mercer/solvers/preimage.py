@@ -18,7 +18,7 @@ from mercer.gram import gram, prepared_gram
 from mercer.gram.radial import radial
 from mercer.threads import map_tiles
 
-__all__ = ["Preimages", "Targets", "best_candidates", "by_distances", "by_fixed_point", "by_gradient"]
+__all__ = ["Preimages", "Targets", "best_candidates", "by_distances", "by_fixed_point", "by_gradient", "descend"]
 
 _ROWS = 64  # targets that one thread takes at a time
 _TARGETS = 1024  # whose products with all rows are held at a time
@@ -174,11 +174,21 @@ def by_fixed_point(targets: Targets, start, *, tol: float = 1e-5, max_iter: int 
 
         return _by_rows(len(index), means)
 
-    return _descend(targets, start, propose, tol, max_iter)
+    Z, _, iterations, rest = _descend(targets, start, propose, tol, max_iter)
+    return targets.finished(Z, iterations, rest)
 
 
 def by_gradient(targets: Targets, start, *, tol: float = 1e-5, max_iter: int = 200) -> Preimages:
-    """Steepest descent from the start, its steps by Barzilai & Borwein (1988)."""
+    """Steepest descent of the squared distance from the start."""
+    Z, _, iterations, rest = descend(targets, start, tol=tol, max_iter=max_iter)
+    return targets.finished(Z, iterations, rest)
+
+
+def descend(targets: Targets, start, *, tol: float, max_iter: int):
+    """Steepest descent of each target's objective, its steps by Barzilai & Borwein (1988).
+
+    Gives rows (m, d), their values, the iterations, and whether each row came to rest.
+    """
     shape, spread = (len(targets), targets.K.y.width), _spread(targets.K.y.rows)
     rows, slopes, seen = np.zeros(shape), np.zeros(shape), np.zeros(len(targets), bool)
 
@@ -205,7 +215,7 @@ def _descend(targets, start, propose, tol, max_iter):
         found, value[active], moved = _better(targets, Z[active], there, value[active], active)
         rest[active] = moved <= tol * spread
         Z[active], active, iterations = found, active[~rest[active]], iterations + 1
-    return targets.finished(Z, iterations, rest)
+    return Z, value, iterations, rest
 
 
 def _better(targets, Z, there, value, index):

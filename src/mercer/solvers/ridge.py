@@ -18,6 +18,7 @@ __all__ = [
     "PathPoint",
     "RidgePath",
     "RidgeSolution",
+    "gcv_gradient",
     "leave_one_out",
     "loo_gradient",
     "relative_residual",
@@ -327,6 +328,7 @@ def ridge_path(K: np.ndarray, Y, root_weight=None, intercept=False) -> RidgePath
     return RidgePath(band_form(K), s[:, None] * (Y.astype(np.float64) - means), s, intercept, means)
 
 
+# ------------------------------------------------------------------------------------------------ slopes of criteria
 def loo_gradient(K: np.ndarray, Y, alpha: float, root_weight=None, intercept=False):
     r"""Weighted mean squared leave-one-out error, its gradient in K as a weight matrix W (n, n), and in alpha.
 
@@ -335,18 +337,42 @@ def loo_gradient(K: np.ndarray, Y, alpha: float, root_weight=None, intercept=Fal
     """
     s = _roots(root_weight, len(Y))
     total = float((s**2).sum()) * Y.shape[1]
-    _scale_in_place(K, s)
-    C = safe_cholesky(K, shift=alpha, overwrite=True, warn=False).inverse()
-    if intercept:
-        u = product(C, s[:, None])[:, 0]
-        C -= np.outer(u, u) / (u @ s)
-    right = s[:, None] * (Y - _centre(Y, s, intercept))
-    A = product(C, right)
+    C, A = _inverse_and_dual(K, Y, alpha, s, intercept)
     diagonal = np.diagonal(C).copy()
     E = A / diagonal[:, None]  # s_i times the residual: its square is weighted
     V = 2.0 * E / diagonal[:, None] / total
     h = (V * A / diagonal[:, None]).sum(axis=1)
     W = product(C * h, C)  # C is symmetric
     subtract_product(product(C, V), A, W)
+    return float((E**2).sum() / total), *_slopes(W, s)
+
+
+def gcv_gradient(K: np.ndarray, Y, alpha: float, root_weight=None, intercept=False):
+    r"""Generalised cross-validation, the mean over the targets, its gradient in K as a weight matrix W (n, n), and in alpha.
+
+    n ||A||^2 / (p t^2) with A = C y and t = tr C; its differential is sum(W * dM) with
+    W = 2 n / (p t^2) (||A||^2 / t C^2 - (C A) A^T). K is overwritten.
+    """
+    s = _roots(root_weight, len(Y))
+    C, A = _inverse_and_dual(K, Y, alpha, s, intercept)
+    t, square = float(np.trace(C)), float((A**2).sum())
+    factor = len(Y) / (Y.shape[1] * t**2)
+    W = product(C * (2.0 * factor * square / t), C)
+    subtract_product(product(C, 2.0 * factor * A), A, W)
+    return factor * square, *_slopes(W, s)
+
+
+def _inverse_and_dual(K, Y, alpha, s, intercept):
+    """The (bordered) inverse C (n, n) of the scaled problem, and C y (n, p). K is overwritten."""
+    _scale_in_place(K, s)
+    C = safe_cholesky(K, shift=alpha, overwrite=True, warn=False).inverse()
+    if intercept:
+        u = product(C, s[:, None])[:, 0]
+        C -= np.outer(u, u) / (u @ s)
+    return C, product(C, s[:, None] * (Y - _centre(Y, s, intercept)))
+
+
+def _slopes(W, s):
+    """A slope in M, made symmetric, as slopes in K and in alpha."""
     W = (W + W.T) / 2
-    return float((E**2).sum() / total), W * s[:, None] * s, float(np.trace(W))
+    return W * s[:, None] * s, float(np.trace(W))
