@@ -68,6 +68,26 @@ def test_tensors_in_tensors_out(engine, dtype):
     assert T.trace() == pytest.approx(np.trace(A.dense()[:9]), rel=1e-5)
 
 
+@pytest.mark.parametrize("engine", ["cpu", "torch"])
+def test_no_rows_and_no_columns(engine):
+    G = gram(K, rows(9), rows(5, seed=1), engine=engine)
+    for op, options in (("sum", {}), ("max", {}), ("logsumexp", {}), ("argmin", {}), ("topk", {"k": 2})):
+        found = G[:0].reduce(op, **options)
+        assert all(len(part) == 0 for part in (found if isinstance(found, tuple) else (found,))), op
+    assert [len(part) for part in G[:0].reduce("within", radius=1.0)] == [1, 0, 0]
+    with pytest.raises(ValueError, match="the Gram has no columns"):
+        G[:, :0].reduce("max")
+
+
+def test_slopes_of_the_diagonal():
+    X, v = rows(9), np.arange(9.0)
+    k = mk.Polynomial(2, 0.5, 1.0).centre() + K
+    found, exact = k.gram(torch.tensor(X)).pullback_diag(torch.tensor(v)), k.gram(X).pullback_diag(v)
+    for name, value in exact.items():
+        assert isinstance(found[name], torch.Tensor)
+        close(found[name], value, 1e-11, name)
+
+
 def test_products_of_tensors_keep_the_wider_precision():
     T = K.gram(torch.tensor(rows(5, dtype="float32")))
     assert (T @ torch.ones(5, dtype=torch.float64)).dtype == torch.float64

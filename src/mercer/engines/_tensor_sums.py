@@ -232,16 +232,28 @@ class _TensorWeights(Weights):
     """Blocks of W on the device; a pair goes there once."""
 
     def __init__(self, place, W, n, m):
-        super().__init__(W, n, m)
         self.place = place
+        super().__init__(W, n, m)
         if self.pair:
             if not all(np.isfinite(part).all() for part in self.pair):
                 raise NanError("W holds NaN or infinity")
             self.pair = tuple(map(place.send, self.pair))
 
+    def whole(self, W):
+        """A tensor that is on the device stays there."""
+        import torch
+
+        if not isinstance(W, torch.Tensor):
+            return super().whole(W)
+        if not bool(W.sum().isfinite()) and not bool(W.isfinite().all()):
+            raise NanError("W holds NaN or infinity")
+        return W
+
     def block(self, r, c):
         if self.pair:
             return self.pair[0][r] @ self.pair[1][c].T
+        if self.W is not None and not isinstance(self.W, np.ndarray):
+            return self.W[r, c].to(self.place.send(np.zeros(0)).dtype)
         part = super().block(r, c)
         return self.place.send(part) if isinstance(part, np.ndarray) else part
 

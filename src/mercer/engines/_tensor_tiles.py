@@ -4,7 +4,6 @@ torch is imported inside functions only: whoever does not ask for this engine ne
 """
 
 import weakref
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from mercer import expr
 from mercer.engines import columns, sources
 from mercer.engines.cpu import DISTANCE_TOLERANCE, ROUNDINGS, CpuEngine
+from mercer.tensors import exact_products
 
 __all__ = ["Place", "Side", "compiled", "needs_repair", "product_precision", "run_program", "send_table", "tile"]
 
@@ -214,21 +214,9 @@ class _Statistics:
         return self.place.send(CpuEngine(threads=1).tile([self.layout.host[leaf.of]], self.x, self.y)[0])
 
 
-@contextmanager
 def product_precision(place):
     """TF32 in torch's products only where it was asked for, whatever the process is set to."""
-    import torch
-
-    wanted = "high" if place.fast else "highest"
-    before = torch.get_float32_matmul_precision()
-    if place.device.type != "cuda" or before == wanted:
-        yield
-        return
-    torch.set_float32_matmul_precision(wanted)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+    return exact_products(place.device, "high" if place.fast else "highest")
 
 
 def _repair(s, close, A, B):

@@ -324,7 +324,7 @@ class _Statistics:
     def _may_need_repair(self, view, xn, yn):
         """Kinked profiles look at the square root of a distance; smooth ones only mind errors large against 1."""
         need, dtype = self.x.lowered.sensitivity[view], self.x.dtype
-        bound = ROUNDINGS * np.finfo(dtype).eps * (xn.max() + yn.max()) * need.scale
+        bound = ROUNDINGS * np.finfo(dtype).eps * (xn.max(initial=0.0) + yn.max(initial=0.0)) * need.scale
         return need.kinked or bound > DISTANCE_TOLERANCE[dtype]
 
     def _close(self, xn, yn, G):

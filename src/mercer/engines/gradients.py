@@ -265,14 +265,17 @@ class Weights:
 
     def __init__(self, W, n, m):
         self.pair = W if isinstance(W, tuple) else None
-        self.W = None if W is None or self.pair else np.asarray(W)
+        self.W = None if W is None or self.pair else self.whole(W)
         if self.pair:
             self.pair = tuple(np.asarray(a).reshape(len(a), -1) for a in self.pair)
             shape = (len(self.pair[0]), len(self.pair[1]))
         else:
-            shape = (n, m) if self.W is None else self.W.shape
+            shape = (n, m) if self.W is None else tuple(self.W.shape)
         if shape != (n, m):
             raise ValueError(f"W has shape {shape}, expected {(n, m)}")
+
+    def whole(self, W):
+        return np.asarray(W)
 
     def block(self, r, c):
         if self.pair is None and self.W is None:

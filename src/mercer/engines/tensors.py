@@ -15,11 +15,13 @@ from mercer.engines.cpu import CpuEngine
 from mercer.errors import EngineWarning, MemoryBudgetError, NanError
 from mercer.registry import register_engine
 
-__all__ = ["CudaEngine", "TorchEngine"]
+__all__ = ["SPARE", "CudaEngine", "TorchEngine"]
 
 _log = logging.getLogger("mercer.engines")
 _SMALLEST = 256  # rows of a block that is not halved again
 _SWEEP = 2**36  # entries of the Gram between two looks at the keyboard: less than a tenth of a second on a GPU
+SPARE = 4  # columns behind a matrix for solvers
+_ROOM = 0.95  # of the free memory of a device
 _said: set = set()
 _broken: dict = {}  # (device, expression) of which a generated kernel failed, and why
 
@@ -37,6 +39,7 @@ class TorchEngine(Engine):
     name = "torch"
     tile_shape = (512, 2048)
     reductions = reductions.COMPILED
+    sums_rows = True
     options = ("precision", "deterministic", "on_oom")  # torch has threads of its own, set for the process
 
     def __init__(self, precision="accurate", deterministic=False, on_oom="raise", device=None):
@@ -54,6 +57,15 @@ class TorchEngine(Engine):
         return _again, (type(self), self.precision, self.deterministic, self.on_oom, str(self.device))
 
     # ------------------------------------------------------------------------------------ where and how
+    @property
+    def where(self):
+        return str(self.device)
+
+    def room(self):
+        import torch
+
+        return int(_ROOM * torch.cuda.mem_get_info(self.device)[0]) if self.device.type == "cuda" else None
+
     def place(self, dtype):
         """Where tiles of a Gram of this dtype are made."""
         from mercer.engines._tensor_tiles import Place
@@ -84,6 +96,13 @@ class TorchEngine(Engine):
         K = np.empty((len(x), len(y)), x.dtype)
         self.on_device("block", x, y, torch.from_numpy(K))  # tile by tile: the device need not hold it
         return K
+
+    def matrix(self, x, y, dtype):
+        import torch
+
+        # Some columns more than it has: a second triangle fits into the square, and rows stay aligned.
+        wide = torch.empty((len(x), len(y) + SPARE), dtype=_kind(dtype), device=self.device)
+        return self.on_device("block", x, y, wide[:, : len(y)])
 
     def matmul(self, x, y, V):
         return self._on_host(self.on_device("matmul", x, y, V))
@@ -181,19 +200,21 @@ class TorchEngine(Engine):
         return total
 
     def _cross(self, x, y, R, V=None):
+        import torch
+
+        R = torch.as_tensor(np.asarray(R, np.float64)).to(self.device)
         if V is not None:
-            return self._cross(x, y, np.asarray(R) * self._on_host(self._matmul(x, y, np.asarray(V).T)))
-        R, e = np.asarray(R, np.float64), x.lowered.expression
+            R = R * self._matmul(x, y, np.ascontiguousarray(np.asarray(V).T)).double()
+        e = x.lowered.expression
         if not self.fusible(x, [e]):
             return self._finite(self._tile_cross(x, y, R), x)
         # R^T K as (K^T R)^T: the columns of the Gram are the rows of this product.
-        V = self.place(x.dtype).send(R)
-        return self._finite(self.product(y, x, V, sources.transposed(e), V.double().dtype).T, x)
+        V = R.to(_kind(self.place(x.dtype).dtype))
+        return self._finite(self.product(y, x, V, sources.transposed(e), R.dtype).T, x)
 
     def _tile_cross(self, x, y, R):
         import torch
 
-        R = torch.as_tensor(R).to(self.device)
         out, columns = R.new_zeros((R.shape[1], len(y))), self._columns(y)
 
         def rows(start, stop):
@@ -223,6 +244,8 @@ class TorchEngine(Engine):
             found.append(state.result())
 
         self._by_rows(rows, len(x), self._sweep(x, y, x.lowered.expression) if op in FUSED else None)
+        if not found:
+            rows(0, 0)
         return _joined(found)
 
     def _fused_reduction(self, x, y, op):

@@ -91,16 +91,21 @@ class Gram(Operator):
         self._require_dense()
         return self.engine.block(self.x, self.y)
 
+    def matrix(self, dtype=None):
+        dtype = np.dtype(dtype or self.dtype)
+        self.require(math.prod(self.shape) * dtype.itemsize, self.engine.room())
+        return self.engine.matrix(self.x, self.y, dtype)
+
     def _require_dense(self):
         n, m = self.shape
         bytes_needed = n * m * self.dtype.itemsize
         if bytes_needed > 2**24:  # asking the system costs more than a small matrix
             self.require(bytes_needed)
 
-    def require(self, bytes_needed):
-        """Refuse what does not fit the budget."""
+    def require(self, bytes_needed, room=None):
+        """Refuse what does not fit the budget, which is the `room` on a device unless one was given."""
         n, m = self.shape
-        allowed = planning.budget(self.memory)
+        allowed = planning.budget(self.memory, room)
         if bytes_needed <= allowed:
             return  # the plan below costs more than a small matrix
         remedies = [
@@ -167,7 +172,12 @@ class Gram(Operator):
         "topk" gives (values, columns) of the k largest or smallest entries, best first, ties to the smaller column; "within"
         gives (indptr, columns, values) of all entries <= radius: those of row i are at indptr[i] : indptr[i + 1].
         """
+        self._require_columns()
         return self.engine.reduce(self.x, self.y, op, **options)
+
+    def _require_columns(self):
+        if not self.shape[1]:
+            raise ValueError("the Gram has no columns: there is nothing to reduce over")
 
     def trace(self) -> float:
         return float(self.diag().sum(dtype=np.float64))

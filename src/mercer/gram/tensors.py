@@ -62,6 +62,7 @@ class TensorGram(Gram):
         return found.reshape(len(found), *V.shape[1:])
 
     def reduce(self, op, **options):
+        self._require_columns()
         return self._made("reduce", op, **options)
 
     def trace(self):
@@ -69,6 +70,9 @@ class TensorGram(Gram):
 
     def pullback(self, W=None):
         return self._tensors(self._plain().pullback(_weights(W)))
+
+    def pullback_diag(self, v):
+        return self._tensors(self._plain().pullback_diag(validate.array_of(v, "v")))
 
     def pullback_inputs(self, W=None):
         return self._tensors(self._plain().pullback_inputs(_weights(W)))
