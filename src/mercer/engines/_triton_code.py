@@ -18,6 +18,7 @@ __all__ = ["MODES", "NARROW", "Code", "Shape", "generate", "padded_width"]
 NARROW = 64  # columns of rows that stay in registers while the other side passes by
 _LOG2E = math.log2(math.e)
 #: What is made of a tile, and how many tensors come out: products with one vector and with many, the tile, reductions.
+_PRODUCTS = ("one", "many")
 MODES = {"one": 1, "many": 1, "block": 1, "max": 2, "argmin": 3, "logsumexp": 3}
 
 
@@ -61,6 +62,8 @@ class _Writer:
         self.program, self.layout, self.shape = program, layout, shape
         self.constants: list[float] = []
         self.lines: list[str] = []
+        self.once: list[str] = []  # before the loop, for what is inside it
+        self.folded: dict[str, sources.Leaf] = {}
         self.real = "tl.float64" if shape.double else "tl.float32"
         self.total = "tl.float32" if shape.fast else "tl.float64"
 
@@ -77,6 +80,14 @@ class _Writer:
         statistics = [f"E{k}, F{k}, W{k}" for k in range(len(self.shape.entries))]
         fixed = "BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BP: tl.constexpr, PREC: tl.constexpr"
         return ", ".join(["O, O1, O2, V, C, T, R, Q, RI, QI", *products, *statistics, "n, m, p, per", fixed])
+
+    @property
+    def _mask(self):
+        return "" if self.shape.mode in _PRODUCTS else ", mask=there, other=0.0"
+
+    @property
+    def _tile_mask(self):
+        return "" if self.shape.mode in _PRODUCTS else ", mask=there[None, :], other=0.0"
 
     def _indented(self, depth, write):
         self.lines = []
@@ -95,13 +106,15 @@ class _Writer:
         self._put(
             "rows = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)",
             "inside = rows < n",
+            "first = tl.program_id(1) * per",
             "split = tl.program_id(1).to(tl.int64)",
-            "first = split * per",
+            "tall = split * 0 + n",
+            "wide = split * 0 + m",  # products of numbers of columns need 64 bits, the numbers themselves do not
             "last = tl.minimum(first + per, m)",
         )
         for k, (row, _) in enumerate(self.layout.vectors):
             if row is not None:
-                self._put(f"r{k} = tl.load(R + {k} * n + rows, mask=inside, other=0.0)")
+                self._put(f"r{k} = tl.load(R + {k} * tall + rows, mask=inside, other=0.0)")
         if self.shape.same:
             self._put("ri = tl.load(RI + rows, mask=inside, other=-1)")
         for k, width in enumerate(self.shape.widths):
@@ -110,6 +123,7 @@ class _Writer:
                     f"f{k} = tl.arange(0, {width})",
                     f"a{k} = tl.load(A{k} + rows[:, None] * {width} + f{k}[None, :], mask=inside[:, None], other=0.0)",
                 )
+        self._put(*self.once)
         getattr(self, f"_begin_{self.shape.mode}", lambda: None)()
 
     def _foot(self):
@@ -118,9 +132,12 @@ class _Writer:
     # ------------------------------------------------------------------------------------ inside the loop
     def _tile(self):
         self._put("cols = start + tl.arange(0, BN)", "there = cols < last")
+        if self.shape.mode in _PRODUCTS:
+            # Behind the last column stands the last one again, times 0: no mask on what is read, nor on the tile.
+            self._put("cols = tl.minimum(cols, last - 1)")
         for k, (_, column) in enumerate(self.layout.vectors):
             if column is not None:
-                self._put(f"q{k} = tl.load(Q + {k} * m + cols, mask=there, other=0.0)")
+                self._put(f"q{k} = tl.load(Q + {k} * wide + cols{self._mask})")
         if self.shape.same:
             self._put("qi = tl.load(QI + cols, mask=there, other=-2)", "same = ri[:, None] == qi[None, :]")
             self._put("apart = ri[:, None] != qi[None, :]")
@@ -130,14 +147,14 @@ class _Writer:
             self._column_statistic(k, statistic)
         leaves = [self._leaf(number, leaf) for number, leaf in enumerate(self.layout.leaves)]
         (result,) = self._program(self.program, leaves, "t")
-        self._put(f"k = tl.zeros((BM, BN), {self.real}) + {result}")
+        self._put(f"k = tl.broadcast_to({result}, (BM, BN))")
         getattr(self, f"_use_{self.shape.mode}")()
 
     def _product(self, k, width):
         dot = f"input_precision=PREC, out_dtype={self.real}"
         if width <= NARROW:
             self._put(
-                f"b{k} = tl.load(B{k} + cols[None, :] * {width} + f{k}[:, None], mask=there[None, :], other=0.0)",
+                f"b{k} = tl.load(B{k} + cols.to(tl.int64)[None, :] * {width} + f{k}[:, None]{self._tile_mask})",
                 f"g{k} = tl.dot(a{k}, b{k}, {dot})",
             )
             return
@@ -146,13 +163,15 @@ class _Writer:
             f"for step{k} in range(0, {width}, BK):",
             f"    f{k} = step{k} + tl.arange(0, BK)",
             f"    a{k} = tl.load(A{k} + rows[:, None] * {width} + f{k}[None, :], mask=inside[:, None], other=0.0)",
-            f"    b{k} = tl.load(B{k} + cols[None, :] * {width} + f{k}[:, None], mask=there[None, :], other=0.0)",
+            f"    b{k} = tl.load(B{k} + cols.to(tl.int64)[None, :] * {width} + f{k}[:, None]{self._tile_mask})",
             f"    g{k} = tl.dot(a{k}, b{k}, g{k}, {dot})",
         )
 
     def _leaf(self, number, leaf):
         name = f"s{number}"
-        if leaf.kind == "distance":
+        if leaf.kind == "distance" and self._folds(number, leaf):
+            self.folded[name] = leaf
+        elif leaf.kind == "distance":
             self._distance(name, leaf)
         elif leaf.kind == "inner":
             self._put(f"{name} = g{leaf.of} + r{leaf.vector}[:, None] + q{leaf.vector}[None, :]")
@@ -169,6 +188,18 @@ class _Writer:
                 f"{name} = same.to({self.real})" if self.shape.same else f"{name} = tl.zeros((BM, BN), {self.real})"
             )
         return name
+
+    def _folds(self, number, leaf):
+        """Whether a distance is read by exponentials alone, which take it as it comes: without a bound at 0, scaled beforehand."""
+        if self.shape.same or self.shape.repaired[leaf.of]:
+            return False
+        readers = set()
+        for row in self.program.instructions:
+            if number in expr.reads(row):
+                readers.add(row[0])
+            if row[-1] == number:  # another value is in this register from here on
+                return readers == {"exp"}
+        return readers == {"exp"} and number not in self.program.outputs
 
     def _distance(self, name, leaf):
         norms = f"(r{leaf.vector}[:, None] + q{leaf.vector}[None, :])"
@@ -188,7 +219,7 @@ class _Writer:
             f"    direct{k} = tl.zeros((BM, BN), {self.real})",
             f"    for column{k} in range(0, {width}):",
             f"        x{k} = tl.load(A{k} + rows * {width} + column{k}, mask=inside, other=0.0)",
-            f"        y{k} = tl.load(B{k} + cols * {width} + column{k}, mask=there, other=0.0)",
+            f"        y{k} = tl.load(B{k} + cols.to(tl.int64) * {width} + column{k}{self._mask})",
             f"        z{k} = x{k}[:, None] - y{k}[None, :]",
             f"        direct{k} += z{k} * z{k}",
             f"    {name} = tl.where(near{k}, direct{k}, {name})",
@@ -202,8 +233,8 @@ class _Writer:
         self._put(*(f"{name} = tl.full((BM, BN), {start}, {real})" for name in names))
         self._put(
             f"for entry{k} in range(0, {width}):",
-            f"    v{k} = tl.load(E{k} + entry{k} * n + rows, mask=inside, other=0.0)[:, None]",
-            f"    w{k} = tl.load(F{k} + entry{k} * m + cols, mask=there, other=0.0)[None, :]",
+            f"    v{k} = tl.load(E{k} + entry{k} * tall + rows, mask=inside, other=0.0)[:, None]",
+            f"    w{k} = tl.load(F{k} + entry{k} * wide + cols{self._mask})[None, :]",
         )
         before, self.lines = self.lines, []
         program = sources.column_program(statistic.function, statistic.parameter)
@@ -252,9 +283,19 @@ class _Writer:
     def _exponential(self, name, u, scale, shift, double):
         """In float32 a power of two, with the factor folded into the constants."""
         unit, word = (1.0, "exp") if double else (_LOG2E, "exp2")
+        if u in self.folded:
+            self._folded(name, self.folded[u], scale * unit, shift * unit, word)
+            return
         u = u if scale * unit == 1.0 else f"{self._constant(scale * unit)} * {u}"
         u = u if shift == 0.0 else f"{u} + {self._constant(shift * unit)}"
         self._put(f"{name} = tl.{word}({u})")
+
+    def _folded(self, name, leaf, scale, shift, word):
+        """The exponential of a scaled distance: vectors are scaled before the loop, so that an entry takes a product and a sum."""
+        k, c = leaf.vector, self._constant(scale)
+        row = f"{c} * r{k}" if shift == 0.0 else f"{c} * r{k} + {self._constant(shift)}"
+        self.once += [f"{name}r = ({row})[:, None]", f"{name}g = -2.0 * {c}"]
+        self._put(f"{name} = tl.{word}(({name}g * g{leaf.of} + {name}r) + ({c} * q{k})[None, :])")
 
     def _power(self, name, u, exponent):
         """A power of a number >= 0; whole exponents keep the sign."""
@@ -282,8 +323,9 @@ class _Writer:
         self._put(f"total = tl.zeros((BM,), {self.total})")
 
     def _use_one(self):
-        self._put("v = tl.load(V + cols, mask=there, other=0.0)")
-        self._put("k = tl.where(there[None, :], k, 0.0)", f"total += tl.sum(k * v[None, :], axis=1).to({self.total})")
+        self._put(
+            "v = tl.load(V + cols, mask=there, other=0.0)", f"total += tl.sum(k * v[None, :], axis=1).to({self.total})"
+        )
 
     def _end_one(self):
         self._put("tl.store(O + split * n + rows, total, mask=inside)")
@@ -294,8 +336,7 @@ class _Writer:
     def _use_many(self):
         self._put(
             "which = there[:, None] & (rhs[None, :] < p)",
-            "v = tl.load(V + cols[:, None] * p + rhs[None, :], mask=which, other=0.0)",
-            "k = tl.where(there[None, :], k, 0.0)",
+            "v = tl.load(V + cols.to(tl.int64)[:, None] * p + rhs[None, :], mask=which, other=0.0)",
             f"total += tl.dot(k, v, input_precision=PREC, out_dtype={self.real}).to({self.total})",
         )
 
@@ -304,7 +345,7 @@ class _Writer:
         self._put("tl.store(O + where, total, mask=inside[:, None] & (rhs[None, :] < p))")
 
     def _use_block(self):
-        self._put("tl.store(O + rows[:, None] * m + cols[None, :], k, mask=inside[:, None] & there[None, :])")
+        self._put("tl.store(O + rows[:, None] * wide + cols[None, :], k, mask=inside[:, None] & there[None, :])")
 
     def _begin_max(self):
         self._put(f'best = tl.full((BM,), float("-inf"), {self.real})', f"watch = tl.zeros((BM,), {self.real})")

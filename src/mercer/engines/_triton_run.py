@@ -43,7 +43,7 @@ class Tiles:
 
 # The first of each needs the fewest registers for its size: it is what small products get, and wide rows do not spill.
 _SINGLE = [Tiles(128, 64, 32, 8, 2), Tiles(128, 64, 32, 4, 3), Tiles(128, 128, 32, 8, 2), Tiles(128, 128, 32, 8, 3),
-           Tiles(64, 128, 32, 4, 3), Tiles(128, 256, 32, 8, 3), Tiles(64, 64, 32, 4, 2), Tiles(32, 32, 16, 4, 1)]  # fmt: skip
+           Tiles(64, 128, 32, 4, 3), Tiles(128, 32, 32, 4, 3), Tiles(64, 64, 32, 4, 2), Tiles(32, 32, 16, 4, 1)]  # fmt: skip
 _DOUBLE = [Tiles(64, 32, 16, 4, 2), Tiles(64, 64, 16, 8, 2), Tiles(32, 32, 16, 4, 2), Tiles(16, 16, 16, 2, 1)]
 _MANY = [Tiles(64, 64, 32, 4, 2), Tiles(128, 64, 32, 8, 2), Tiles(64, 32, 32, 4, 2), Tiles(32, 32, 16, 4, 1)]
 _INTERPRETED = [Tiles(16, 16, 32, 1, 1)]
