@@ -17,7 +17,7 @@ from mercer.errors import NanError, NotDifferentiableError
 from mercer.gram import Gram, gram
 from mercer.registry import ENGINES
 
-NEEDED = {"torch": pytest.mark.skipif(not find_spec("torch"), reason="needs torch")}
+NEEDED = {"torch": [pytest.mark.skipif(not find_spec("torch"), reason="needs torch")]}
 #: What is held to `reference`; tests/test_gpu.py does the same for "cuda" where there is one.
 NAMES = [pytest.param(name, marks=NEEDED.get(name, ())) for name in sorted(set(ENGINES) - {"cuda"})]
 TINY = (3, 5)  # tiles so small that a few rows have many of them, with ragged edges
@@ -169,16 +169,18 @@ def tiny_tiles(monkeypatch):
 
 def contract():
     """(engine, case, dtype, check). torch shares the programs of composites with the CPU engine and leaves objects to it: less of
-    them is enough."""
+    them is enough, and of the rest by turns."""
     leaves, few = kernel_cases(composites=0), (check_block, check_matmul, check_pullback)
     for engine in ("cpu", "torch"):
-        for case in kernel_cases():
+        for number, case in enumerate(kernel_cases()):
             known = engine == "torch" and not (case in leaves and case.vectors)
             for dtype in DTYPES[:1] if known else DTYPES:
                 brief = known or (engine == "torch" and dtype == "float32")
-                for check in few if brief else (*CHECKS, check_denied_inputs):
+                for turn, check in enumerate(few if brief else (*CHECKS, check_denied_inputs)):
+                    slow = engine == "torch" and turn % 3 != number % 3 and (brief or check not in few)
+                    marks = [*NEEDED.get(engine, []), *([pytest.mark.slow] if slow else [])]
                     label = f"{engine}-{case}-{dtype}-{name(check)}"
-                    yield pytest.param(engine, case, dtype, check, marks=NEEDED.get(engine, ()), id=label)
+                    yield pytest.param(engine, case, dtype, check, marks=marks, id=label)
 
 
 @pytest.mark.usefixtures("tiny_tiles")

@@ -52,8 +52,15 @@ def rows(shape, dtype="float64", seed=0):
 
 
 # ---------------------------------------------------------------------------------------------- every kernel
-@pytest.mark.parametrize(("dtype", "cross"), [("float64", True), ("float32", False)])
-@pytest.mark.parametrize("case", LEAVES, ids=str)
+def products():
+    """Every kernel by turns in float64 with other rows and in float32 with itself; the other of the two is slow."""
+    for number, case in enumerate(LEAVES):
+        for turn, facts in enumerate((("float64", True), ("float32", False))):
+            slow = () if turn == number % 2 else pytest.mark.slow
+            yield pytest.param(case, *facts, marks=slow, id=f"{case}-{facts[0]}")
+
+
+@pytest.mark.parametrize(("case", "dtype", "cross"), list(products()))
 def test_products_equal_reference(case, dtype, cross):
     """One and three right-hand sides."""
     K, R = case.gram("torch", dtype, cross), case.gram("reference", dtype, cross)
@@ -63,7 +70,14 @@ def test_products_equal_reference(case, dtype, cross):
     close(K @ V[:, 0], dense @ V[:, 0], case.tolerance("reduce", dtype))
 
 
-@pytest.mark.parametrize("case", [case for case in VECTORS if case not in LEAVES], ids=str)
+COMPOSITES = [case for case in VECTORS if case not in LEAVES]
+#: Their operations are those of others: a part of them is enough for a quick look.
+FEW = [
+    pytest.param(case, marks=() if i % 3 == 0 else pytest.mark.slow, id=str(case)) for i, case in enumerate(COMPOSITES)
+]
+
+
+@pytest.mark.parametrize("case", FEW)
 def test_tiles_of_composites_equal_reference(case):
     K, R = case.gram("torch", "float32", True), case.gram("reference", "float32", True)
     close(K.dense(), R.dense(), case.tolerance("block", "float32"))
@@ -106,6 +120,25 @@ def test_constants_inside_exponentials():
     X = rows((9, 3), "float32")
     K, dense = pair((0.3 * mk.Linear() + 0.5).exp(), X)
     close(K.dense(), dense, 2e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_scaled_distances_are_folded_into_exponentials(dtype):
+    """Where nothing else reads them; also behind the last column, where the last one stands again."""
+    X, Y = rows((9, 3), dtype), rows((21, 3), dtype, 1)
+    for kernel in (
+        mk.RBF(0.8),
+        (0.3 * mk.RBF(0.7)) * mk.RBF(1.9) + mk.RBF(2.0),
+        mk.RBF(0.8) + mk.RationalQuadratic(1.5),
+    ):
+        K, dense = pair(kernel, X, Y)
+        V = rows((21, 3), dtype, 2)
+        close(K @ V, dense @ V, TOLERANCE["reduce"][dtype])
+        close(K @ V[:, 0], dense @ V[:, 0], TOLERANCE["reduce"][dtype])
+    assert "s0 = " not in code(mk.RBF(0.8), X).text
+    assert "s0 = " in code(mk.RBF(0.8) + mk.RationalQuadratic(1.5), X).text  # which needs the distance itself
+    assert "s0 = " in code(mk.RBF(0.8), X, repaired=(True,)).text
+    assert "s0 = " in code(mk.RBF(0.8), X, same=True).text
 
 
 def test_many_right_hand_sides_take_several_programs():
@@ -201,8 +234,10 @@ SLOPES = [
 ]
 
 
-@pytest.mark.parametrize("cross", [True, False])
-@pytest.mark.parametrize("kernel", SLOPES, ids=str)
+@pytest.mark.parametrize(
+    ("kernel", "cross"),
+    [pytest.param(k, c, marks=() if c == i % 2 else pytest.mark.slow) for i, k in enumerate(SLOPES) for c in (0, 1)],
+)
 def test_weights_of_low_rank(kernel, cross, monkeypatch):
     """No tile is made of them: generated kernels give all sums."""
     case = Case(kernel)

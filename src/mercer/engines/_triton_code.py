@@ -190,7 +190,7 @@ class _Writer:
         return name
 
     def _folds(self, number, leaf):
-        """Whether a distance is read by exponentials alone, which take it as it comes: without a bound at 0, scaled beforehand."""
+        """Whether a distance is read by exponentials alone, which take it scaled beforehand and without a bound at 0."""
         if self.shape.same or self.shape.repaired[leaf.of]:
             return False
         readers = set()
@@ -291,7 +291,7 @@ class _Writer:
         self._put(f"{name} = tl.{word}({u})")
 
     def _folded(self, name, leaf, scale, shift, word):
-        """The exponential of a scaled distance: vectors are scaled before the loop, so that an entry takes a product and a sum."""
+        """The exponential of a scaled distance: vectors are scaled before the loop; an entry takes a product and a sum."""
         k, c = leaf.vector, self._constant(scale)
         row = f"{c} * r{k}" if shift == 0.0 else f"{c} * r{k} + {self._constant(shift)}"
         self.once += [f"{name}r = ({row})[:, None]", f"{name}g = -2.0 * {c}"]
