@@ -8,7 +8,16 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from cases import close
-from mercer import SVC, GaussianProcessRegressor, KernelRidge, streams
+from mercer import (
+    SVC,
+    SVR,
+    GaussianProcessRegressor,
+    KernelKMeans,
+    KernelNeighborsClassifier,
+    KernelPCA,
+    KernelRidge,
+    streams,
+)
 from mercer import kernels as mk
 from mercer.errors import (
     ConvergenceWarning,
@@ -18,6 +27,7 @@ from mercer.errors import (
     NotSymmetricError,
     NumericalWarning,
 )
+from mercer.estimators import gaussian_methods
 from mercer.gram import gram
 from mercer.linalg import Status, safe_cholesky
 from mercer.solvers import c_svc, solve_dual
@@ -55,6 +65,10 @@ def rows(n, d=3, seed=0):
 def positive(n, seed=0):
     A = rows(n, n, seed)
     return A @ A.T + np.eye(n)
+
+
+def lost(*arguments, **options):
+    raise RuntimeError("CUDA error: the device is gone")
 
 
 # ---------------------------------------------------------------------------------------------- the factor
@@ -173,6 +187,15 @@ def test_matrices_are_made_on_the_device():
     assert gram(mk.RBF(), X).matrix(np.float32).dtype == np.float32
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_parts_go_into_a_matrix_of_the_host(dtype):
+    X = rows(12).astype(dtype)
+    K, out = gram(mk.RBF() + mk.Linear(), X, engine="torch"), np.full((20, 15), 7.0, dtype)
+    K.fill(out, 3, 2, np.array([5, 1, 1]), np.arange(4, 9))
+    close(out[3:6, 2:7], gram(mk.RBF() + mk.Linear(), X).dense()[[5, 1, 1], 4:9], 1e-5 if dtype == "float32" else 1e-12)
+    assert (out == 7.0).sum() == 20 * 15 - 15
+
+
 def test_the_room_of_the_device_counts(monkeypatch):
     X, y = rows(60), rows(60)[:, 0]
     monkeypatch.setattr(TorchEngine, "room", lambda engine: 10_000)
@@ -249,6 +272,33 @@ def test_gaussian_processes_are_learned_alike():
     assert there.log_marginal_likelihood_value_ == pytest.approx(here.log_marginal_likelihood_value_, rel=1e-8)
     for a, b in zip(there.predict(X[:5], return_std=True), here.predict(X[:5], return_std=True), strict=True):
         close(a, b, 1e-6)
+
+
+def test_iterations_leave_the_gram_to_the_device(like_a_gpu, monkeypatch):
+    """Products with it are made anew: no matrix of the host."""
+    X = rows(40)
+    y = np.sin(2 * X[:, 0])
+    options = {"kernel": mk.RBF(1.0), "alpha": 0.1, "method": "iterative", "optimizer": None, "random_state": 0}
+    exact = GaussianProcessRegressor(**{**options, "method": "exact"}).fit(X, y)
+    monkeypatch.setattr(gaussian_methods, "GivenGram", lost)
+    close(GaussianProcessRegressor(engine="torch", **options).fit(X, y).predict(X), exact.predict(X), 1e-5)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelPCA(n_components=3, kernel=mk.RBF(2.0)), KernelKMeans(n_clusters=3, kernel=mk.RBF(2.0), random_state=0),
+        KernelNeighborsClassifier(n_neighbors=3, kernel=mk.RBF(2.0)), SVR(kernel=mk.RBF(2.0), tol=1e-8),
+    ],
+    ids=lambda m: type(m).__name__,
+)  # fmt: skip
+def test_other_estimators_on_the_device(model):
+    from sklearn.base import clone
+
+    X, y = rows(60), np.arange(60) % 3
+    here, there = (clone(model).set_params(engine=e).fit(X, y) for e in ENGINES)
+    verb = "transform" if isinstance(here, KernelPCA) else "predict"
+    close(getattr(there, verb)(X), getattr(here, verb)(X), 1e-6)
 
 
 # ---------------------------------------------------------------------------------------------- landmarks
@@ -448,10 +498,6 @@ def test_a_machine_that_stops_early_says_so():
 
 
 # ---------------------------------------------------------------------------------------------- what can go wrong
-def lost(*arguments, **options):
-    raise RuntimeError("CUDA error: the device is gone")
-
-
 @pytest.mark.parametrize("verb", ["_block", "_matmul"])
 def test_a_device_that_is_lost_leaves_nothing_behind(verb, monkeypatch):
     """An estimator that was fitted before is not fitted any more."""

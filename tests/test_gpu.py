@@ -4,11 +4,13 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from cases import TOLERANCE, close, kernel_cases
-from mercer import Engine
+from mercer import SVC, Engine, GaussianProcessRegressor, KernelRidge
 from mercer import kernels as mk
 from mercer.gram import gram
+from mercer.linalg import safe_cholesky
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 LIMIT = {"float32": 1e-5, "float64": 1e-10}
@@ -98,3 +100,70 @@ def test_repetition_is_exact():
     X = np.random.default_rng(0).standard_normal((100_000, 10)).astype(np.float32)
     K = gram(mk.RBF(3.0), X, X[:2000] + np.float32(1), engine=Engine("cuda", deterministic=True))
     assert np.array_equal(K @ X[:2000], K @ X[:2000])
+
+
+# ---------------------------------------------------------------------------------------------- solvers
+def data(n=3000, d=5):
+    X = np.random.default_rng(0).standard_normal((n, d))
+    return X, np.sin(X[:, 0]) + X[:, 1] ** 2
+
+
+def test_factors(gpu):
+    X, y = data()
+    K = gram(mk.RBF(1.5), X, engine="cuda")
+    here, there = safe_cholesky(K.dense(), shift=0.1), safe_cholesky(K.matrix(), shift=0.1, overwrite=True)
+    close(there.solve(y), here.solve(y), 1e-9)
+    close(there.diag_inverse(), here.diag_inverse(), 1e-9)
+    assert there.logdet() == pytest.approx(here.logdet(), rel=1e-11)
+    assert there.array.device.type == "cuda"
+    close(there.inverse(overwrite=True).cpu(), here.inverse(), 1e-9)
+
+
+@pytest.mark.parametrize("options", [{"solver": "exact"}, {"solver": "cg"}, {"n_landmarks": 200}], ids=str)
+def test_ridge(options):
+    X, y = data()
+    model = KernelRidge(kernel=mk.RBF(1.5), alpha=0.1, random_state=0, **options)
+    here, there = (model.set_params(engine=e).fit(X, y).predict(X) for e in ("cpu", "cuda"))
+    close(there, here, 1e-5)
+
+
+def test_landmarks_that_share_a_matrix(monkeypatch):
+    monkeypatch.setattr("mercer.approx.centres._MOST_SAMPLED", 100)
+    X, y = data()
+    fits = (KernelRidge(kernel=mk.RBF(1.5), alpha=3.0, n_landmarks=300, engine=e, random_state=0, tol=1e-10).fit(X, y)
+            for e in ("cpu", "cuda"))  # fmt: skip
+    here, there = fits
+    close(there.predict(X), here.predict(X), 1e-5)
+
+
+def test_evidence():
+    X, y = data(2000)
+    here, there = (
+        GaussianProcessRegressor(kernel=mk.RBF([1.0] * 5), alpha=0.1, engine=e, max_iter=5).fit(X, y)
+        for e in ("cpu", "cuda")
+    )
+    assert there.log_marginal_likelihood_value_ == pytest.approx(here.log_marginal_likelihood_value_, rel=1e-6)
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_support_vector_machines(multi_class):
+    X, y = load_digits(return_X_y=True)
+    options = {"C": 5.0, "kernel": mk.RBF(20.0), "tol": 1e-4, "multi_class": multi_class}
+    here, there = (SVC(engine=e, **options).fit(X.astype(np.float32), y) for e in ("cpu", "cuda"))
+    close(there.decision_function(X), here.decision_function(X), 1e-3)
+    assert there.violation_.max() <= 1.5e-4
+
+
+def test_little_memory(gpu):
+    """F32: blocks of rows are halved, and then there is an error or the CPU."""
+    X = np.random.default_rng(0).standard_normal((60_000, 50)).astype(np.float32)
+    K = gram(mk.RBF(7.0), X, engine="cuda")
+    exact = K @ X[:, :1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mercer.engines._triton_run.why_not", lambda *arguments: "tiles in this test")
+        gpu.cuda.empty_cache()
+        gpu.cuda.set_per_process_memory_fraction(0.004)
+        try:
+            close(K @ X[:, :1], exact, 1e-4)
+        finally:
+            gpu.cuda.set_per_process_memory_fraction(1.0)

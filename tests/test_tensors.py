@@ -1,5 +1,6 @@
 """torch: tensors in, tensors out; options; what happens without a GPU, without memory, without torch."""
 
+import dataclasses
 import gc
 import logging
 import pickle
@@ -357,6 +358,20 @@ def test_a_kernel_that_does_not_compile(monkeypatch):
     assert len(said) == 1
     assert not G.engine.fusible(G.x, [G.x.lowered.expression])
     assert G.engine.fusible(G.x, [gram(mk.Cosine(), X).x.lowered.expression])
+
+
+def test_without_triton_there_are_tiles(monkeypatch):
+    """As it would be on a GPU: one warning for all kernels and verbs."""
+    from mercer.engines import _triton_run
+
+    monkeypatch.setattr(_triton_run, "_installed", lambda: False)
+    G = gram(K, rows(9), engine="torch")
+    place = G.engine.place(G.x.dtype)
+    monkeypatch.setattr(G.engine, "place", lambda dtype: dataclasses.replace(place, device=torch.device("cuda", 0)))
+    with pytest.warns(EngineWarning, match="Triton is not installed; torch makes tiles instead") as said:
+        assert not G.engine.fusible(G.x, [G.x.lowered.expression])
+        assert not G.engine.fusible(G.x, [gram(mk.RBF(), rows(9)).x.lowered.expression])
+    assert len(said) == 1
 
 
 def test_no_torch_is_named(monkeypatch):

@@ -97,6 +97,11 @@ class TorchEngine(Engine):
         self.on_device("block", x, y, torch.from_numpy(K))  # tile by tile: the device need not hold it
         return K
 
+    def fill(self, K, i0, j0, x, y, shape=None):
+        import torch
+
+        self.on_device("block", x, y, torch.from_numpy(K)[i0 : i0 + len(x), j0 : j0 + len(y)])
+
     def matrix(self, x, y, dtype):
         import torch
 

@@ -253,7 +253,8 @@ class Iterative:
 
     def _conditioned(self, K, extra, reference=None):
         whitening = self._whitening(K.kernel, extra)
-        if holds(len(self.seen.T) ** 2, budget(self.seen.memory)):
+        # A device makes the Gram anew in less time than the host takes for a product with it.
+        if K.engine.room() is None and holds(len(self.seen.T) ** 2, budget(self.seen.memory)):
             K = GivenGram(K.dense().astype(np.float64, copy=False))
         return iterative_posterior(
             K, self.seen.alpha(extra), self.seen.T, self.seen.H, whitening, self.probes, reference=reference, rtol=_TOL,
