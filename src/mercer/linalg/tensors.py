@@ -258,7 +258,7 @@ def _invert_triangle(A):
             part = A[rows, rows].tril() @ A[rows, some]
             part += A[rows, some.stop : rows.start] @ A[some.stop : rows.start, some]
             A[rows, some] = -part @ own
-        A[some, some] = own + A[some, some].triu(1)
+        A[some, some] = own
 
 
 def _square_triangle(A, out, scale=1.0, mean=None):
