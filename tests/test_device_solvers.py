@@ -327,12 +327,12 @@ def test_rows_stay_on_the_device_or_stream_through_it(keeps, monkeypatch):
     monkeypatch.setattr(TorchEngine, "room", lambda engine: 10**9 if keeps else 10_000)
     prepared, real = [], sweeps.prepared_gram
     monkeypatch.setattr(sweeps, "prepared_gram", lambda K, X: prepared.append(len(X)) or real(K, X))
-    X = rows(350)
-    passes = sweeps.LocalSweeps(streams.Held(X, X[:, :1], np.ones(350)), gram(mk.RBF(), X[:9], engine="torch"))
+    X, w = rows(350), 1.0 + np.arange(350) % 3
+    passes = sweeps.LocalSweeps(streams.Held(X, X[:, :1], w), gram(mk.RBF(), X[:9], engine="torch"))
     K = mk.RBF()(X, X[:9])
     for _ in range(2):
-        close(passes.first().right, K.T @ X[:, :1], 1e-12)
-        close(passes.normal(np.eye(9)), K.T @ K, 1e-12)
+        close(passes.first().right, K.T @ (w[:, None] * X[:, :1]), 1e-12)
+        close(passes.normal(np.eye(9)), K.T @ (w[:, None] * K), 1e-12)
     assert prepared == [100, 100, 100, 50] * (1 if keeps else 4)
 
 
