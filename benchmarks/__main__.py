@@ -9,6 +9,7 @@ from benchmarks import (
     density,
     first_call,
     gaussian_process,
+    gpu,
     gram_composite,
     gram_rbf,
     graphs,
@@ -43,6 +44,7 @@ QUESTIONS = (
     graphs,
     strings,
     dask,
+    gpu,
     first_call,
     new_expression,
 )  # importing registers

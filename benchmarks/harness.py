@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 ROUNDS, SMALL_ROUNDS = 5, 2
 OURS = "mercer"
-PACKAGES = ("mercer", "numpy", "scipy", "scikit-learn", "numba", "threadpoolctl", "himalaya", "kmedoids", "KDEpy")
+PACKAGES = ("mercer", "numpy", "scipy", "scikit-learn", "numba", "threadpoolctl", "himalaya", "kmedoids", "KDEpy",
+            "torch", "triton", "gpytorch")  # fmt: skip
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 Function = Callable[[bool], Iterator[dict]]

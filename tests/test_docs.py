@@ -12,6 +12,7 @@ from mercer.registry import KERNELS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
+NEEDS = {"docs/gpu.md": "torch"}  # pages whose code needs an optional package
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -35,6 +36,8 @@ def name(page):
 @pytest.mark.parametrize("page", WITH_CODE, ids=name)
 def test_code_runs_as_written(page):
     """One page is one session."""
+    if name(page) in NEEDS:
+        pytest.importorskip(NEEDS[name(page)])
     parser, session, report = doctest.DocTestParser(), {"__name__": "__main__"}, []
     for source, line in blocks(page):
         test = parser.get_doctest(source, session, name(page), str(page), line)

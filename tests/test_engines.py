@@ -4,6 +4,7 @@ This file also runs with array bounds checked, so it keeps to small data and few
 """
 
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -11,11 +12,14 @@ import scipy.sparse as sp
 
 from cases import DTYPES, TOLERANCE, Case, close, kernel_cases, sparse_random
 from mercer import kernels as mk
-from mercer.engines import BaseEngine, CpuEngine, Engine, ReferenceEngine, get_engine
+from mercer.engines import BaseEngine, CpuEngine, Engine, ReferenceEngine, TorchEngine, get_engine
 from mercer.errors import NanError, NotDifferentiableError
 from mercer.gram import Gram, gram
 from mercer.registry import ENGINES
 
+NEEDED = {"torch": [pytest.mark.skipif(not find_spec("torch"), reason="needs torch")]}
+#: What is held to `reference`; tests/test_gpu.py does the same for "cuda" where there is one.
+NAMES = [pytest.param(name, marks=NEEDED.get(name, ())) for name in sorted(set(ENGINES) - {"cuda"})]
 TINY = (3, 5)  # tiles so small that a few rows have many of them, with ragged edges
 
 
@@ -160,13 +164,27 @@ def name(check):
 def tiny_tiles(monkeypatch):
     for cls in ENGINES.values():
         monkeypatch.setattr(cls, "tile_shape", TINY)
+    monkeypatch.setattr(TorchEngine, "tile_shape", (8, 5))  # an operation of torch takes longer than such a tile
+
+
+def contract():
+    """(engine, case, dtype, check). torch shares the programs of composites with the CPU engine and leaves objects to it: less of
+    them is enough, and of the rest by turns."""
+    leaves, few = kernel_cases(composites=0), (check_block, check_matmul, check_pullback)
+    for engine in ("cpu", "torch"):
+        for number, case in enumerate(kernel_cases()):
+            known = engine == "torch" and not (case in leaves and case.vectors)
+            for dtype in DTYPES[:1] if known else DTYPES:
+                brief = known or (engine == "torch" and dtype == "float32")
+                for turn, check in enumerate(few if brief else (*CHECKS, check_denied_inputs)):
+                    slow = engine == "torch" and turn % 3 != number % 3 and (brief or check not in few)
+                    marks = [*NEEDED.get(engine, []), *([pytest.mark.slow] if slow else [])]
+                    label = f"{engine}-{case}-{dtype}-{name(check)}"
+                    yield pytest.param(engine, case, dtype, check, marks=marks, id=label)
 
 
 @pytest.mark.usefixtures("tiny_tiles")
-@pytest.mark.parametrize("check", [*CHECKS, check_denied_inputs], ids=name)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("case", kernel_cases(), ids=str)
-@pytest.mark.parametrize("engine", sorted(set(ENGINES) - {"reference"}))
+@pytest.mark.parametrize(("engine", "case", "dtype", "check"), list(contract()))
 def test_engine_contract(engine, case, dtype, check):
     check(case, engine, dtype)
 
@@ -193,16 +211,17 @@ def test_denied_inputs_can_fail(monkeypatch):
 
 def test_every_engine_is_registered():
     """Concrete engines of the package (those with a `tile`) are those that a user can name."""
-    known = {cls for cls in BaseEngine.__subclasses__() if cls.__module__.startswith("mercer.")}
+    found = [kind for cls in BaseEngine.__subclasses__() for kind in (cls, *cls.__subclasses__())]
+    known = {cls for cls in found if cls.__module__.startswith("mercer.")}
     assert known == set(ENGINES.values()) >= {ReferenceEngine, CpuEngine}
-    for word, cls in ENGINES.items():
-        assert cls.name == word
-        assert isinstance(get_engine(word), cls)
+    assert all(cls.name == word for word, cls in ENGINES.items())
+    assert isinstance(get_engine("cpu"), CpuEngine)
+    assert isinstance(get_engine("reference"), ReferenceEngine)
 
 
 @pytest.mark.parametrize(
     ("engine", "message"),
-    [("gpu9", "there are cpu, reference"), (Engine("cpu", threads=0), "threads=0"), (3, "must be a word")],
+    [("gpu9", "there are cpu, cuda, reference, torch"), (Engine("cpu", threads=0), "threads=0"), (3, "must be a word")],
 )
 def test_unknown_engines_are_refused(engine, message):
     with pytest.raises((ValueError, TypeError), match=message):
@@ -356,7 +375,7 @@ def sparse_rows(dtype="float64"):
 
 
 @pytest.mark.parametrize("form", sparse_forms(sparse_rows()))
-@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize("engine", NAMES)
 def test_sparse_forms_equal_dense(engine, form):
     X = sparse_rows()
     S = sparse_forms(X)[form]
@@ -376,7 +395,7 @@ def sparse_cases():
             yield case
 
 
-@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize("engine", ["cpu", "reference"])  # which torch leaves sparse rows to
 @pytest.mark.parametrize("case", list(sparse_cases()), ids=str)
 def test_sparse_rows_equal_dense(case, engine):
     X = sparse_rows()
@@ -414,14 +433,14 @@ def test_wide_sparse_rows(kernel, dtype):
     close(K.dense(), expected, {"float64": 1e-10, "float32": 1e-5}[dtype])
 
 
-@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize("engine", NAMES)
 @pytest.mark.parametrize("kernel", [mk.RBF(covariance=np.eye(3)), mk.QuadraticForm(np.eye(3)), mk.Periodic()], ids=str)
 def test_sparse_rows_behind_a_map(kernel, engine):
     X = sparse_rows()
     close(gram(kernel, sp.csr_array(X), engine=engine).dense(), gram(kernel, X).dense(), 1e-12)
 
 
-@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize("engine", NAMES)
 @pytest.mark.parametrize("kernel", [mk.RBF(0.7), mk.Linear(), mk.Laplacian(metric="l1"), mk.Cosine()], ids=str)
 def test_sparse_rows_meet_dense_rows(kernel, engine):
     X = sparse_rows() + [0.0, 0.0, 5.0]

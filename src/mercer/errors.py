@@ -6,6 +6,7 @@ from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 __all__ = [
     "ClusterError",
     "ConvergenceWarning",
+    "EngineWarning",
     "KernelOutputError",
     "KernelTextError",
     "MemoryBudgetError",
@@ -71,6 +72,10 @@ class TableError(MercerError, ValueError):
 
 class NumericalWarning(UserWarning):
     """The result is usable but degraded; the message says by how much."""
+
+
+class EngineWarning(UserWarning):
+    """Another device does the work than the one that was asked for: the result is right, but later."""
 
 
 class ConvergenceWarning(_SklearnConvergenceWarning):

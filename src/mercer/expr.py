@@ -562,7 +562,7 @@ class _Lowering:
         return (factor * scale, x, shift, inner.args[1]) if factor == 1.0 or shift == 0.0 else None
 
     def _allocate(self, outputs):
-        last = {v: i for i, row in enumerate(self.rows) for v in _reads(row)}
+        last = {v: i for i, row in enumerate(self.rows) for v in reads(row)}
         keep = set(outputs) | set(range(len(self.leaves)))
         place, free, count = {i: i for i in range(len(self.leaves))}, [], len(self.leaves)
         instructions = []
@@ -573,12 +573,13 @@ class _Lowering:
             else:
                 place[dst], count = count, count + 1
             instructions.append((op, place.get(a, 0), place.get(b, 0), place.get(c, 0), place[dst]))
-            free.extend(place[v] for v in set(_reads(self.rows[i])) if last[v] == i and v not in keep)
+            free.extend(place[v] for v in set(reads(self.rows[i])) if last[v] == i and v not in keep)
         return tuple(instructions), tuple(place[v] for v in outputs), count
 
 
 _COMMUTES = frozenset({"mul", "min", "max"})
 
 
-def _reads(row):
+def reads(row) -> tuple:
+    """Registers that an instruction reads."""
     return row[1 : 1 + _ARITY.get(row[0], 1)]

@@ -33,6 +33,11 @@ class Held:
     def __init__(self, rows, y, w):
         self.rows, self.y, self.w = rows, y, w
 
+    @property
+    def nbytes(self) -> int | None:
+        """Of dense rows; None of others."""
+        return self.rows.nbytes if isinstance(self.rows, np.ndarray) else None
+
     def blocks(self, size: int) -> Iterator[Block]:
         """Blocks of `size` rows, but for the last."""
         for i in range(0, len(self.y), size):

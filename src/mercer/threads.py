@@ -7,13 +7,16 @@ own threads. BLAS limits are global to the process: the first to enter saves the
 import _thread
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["each_part", "map_tiles", "nested", "one_thread_blas", "stopping", "thread_count"]
+__all__ = ["ahead", "each_part", "map_tiles", "nested", "one_thread_blas", "stopping", "thread_count"]
+
+T = TypeVar("T")
 
 _WORTH_THREADS = 2**20  # numbers
 _lock = threading.Lock()
@@ -129,6 +132,37 @@ def each_part(job: Callable[[int], object], count: int, work: int) -> None:
         return
     for i in range(count):
         job(i)
+
+
+def ahead(values: Iterable[T]) -> Iterator[T]:
+    """The same values, the next of which is made by another thread while one is used."""
+    values = iter(values)
+    made: SimpleQueue = SimpleQueue()
+
+    def make():
+        try:
+            made.put((True, next(values)))
+        except StopIteration:
+            made.put((False, None))
+        except BaseException as error:
+            made.put((False, error))
+
+    _thread.start_new_thread(make, ())
+    while True:
+        good, value = _waited(made)
+        if not good and value is not None:
+            raise value
+        if not good:
+            return
+        _thread.start_new_thread(make, ())
+        yield value
+
+
+def _waited(queue):
+    """What comes next. Timed waits let an interrupt through."""
+    while True:
+        with suppress(Empty):
+            return queue.get(timeout=0.1)
 
 
 def _run_parallel(job, count, threads):

@@ -5,6 +5,7 @@ Rows come out in one of four forms: a 2-D float array, a CSR array, a :class:`Ta
 
 import numbers
 import re
+import sys
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +21,12 @@ from mercer.threads import each_part
 
 __all__ = [
     "Table",
+    "array_of",
     "canonical",
     "distinct",
     "double",
     "groups",
+    "is_tensor",
     "memory_bytes",
     "merged",
     "n_rows",
@@ -36,6 +39,7 @@ __all__ = [
     "rows",
     "sample_weight",
     "take",
+    "tensor_device",
     "training",
 ]
 
@@ -73,6 +77,7 @@ class Table:
 def rows(X, reads: str, name: str = "X", columns=()):
     """Validated rows of user data for a kernel that reads "vectors", "gaps" (vectors in which NaN is a missing entry),
     "objects" or "parts" (named or numbered columns)."""
+    X = array_of(X, name)
     if isinstance(X, dict) and not sp.issparse(X):  # scipy's dok_array is a dict
         raise TypeError(
             f"{name} is a dict of columns; its keys would be counted as rows. Pass a table "
@@ -87,6 +92,39 @@ def rows(X, reads: str, name: str = "X", columns=()):
     if reads == "any":
         return _any_rows(X, name)
     return _parts(X, name, columns)
+
+
+def is_tensor(X) -> bool:
+    """Whether X is a torch tensor; torch is not imported for that."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(X, torch.Tensor)
+
+
+def array_of(X, name="X"):
+    """A torch tensor as an array of the host; anything else as it is."""
+    if not is_tensor(X):
+        return X
+    if X.requires_grad:
+        raise ValueError(
+            f"{name} requires a gradient, which does not pass through mercer; pass {name}.detach(), and take gradients from "
+            "pullback and pullback_inputs"
+        )
+    if str(X.dtype) in ("torch.float16", "torch.bfloat16"):
+        raise ValueError(
+            f"{name} is {X.dtype}: distances between rows cancel, and half precision leaves no digits; pass {name}.float()"
+        )
+    if str(X.layout) != "torch.strided":
+        raise TypeError(f"{name} is a sparse tensor; pass scipy.sparse rows, or {name}.to_dense()")
+    return X.cpu().numpy()
+
+
+def tensor_device(**given):
+    """The device of the tensors among the arguments, None if there are none."""
+    devices = {name: X.device for name, X in given.items() if is_tensor(X)}
+    if len(set(devices.values())) > 1:
+        places = " and ".join(f"{name} on {device}" for name, device in devices.items())
+        raise ValueError(f"tensors must lie on one device, but {places} do not; move one with .to(...)")
+    return next(iter(devices.values()), None)
 
 
 def vectors(X, name="X", gaps=False):
@@ -480,6 +518,7 @@ def prediction(estimator, X, reads="vectors", columns=()):
 
 
 def _estimator_rows(estimator, X, y, reads, columns, reset, **checks):
+    X, y = array_of(X), array_of(y, "y")
     if isinstance(X, dict) and not sp.issparse(X):
         rows(X, reads)  # raises with the hint
     _refuse_non_numbers(y, checks.get("y_numeric", False))

@@ -15,6 +15,7 @@ from mercer.gram.plan import budget, require
 __all__ = ["MOST_LANDMARKS", "Centres", "choosing_bytes", "find_centres"]
 
 _CANDIDATES, _PER_LANDMARK = 20_000, 10  # rows among which landmarks are chosen: at least so many, and so many for each
+_MOST_SAMPLED = 30_000  # landmarks, on a device: beyond, a sample of rows takes longer than the rest
 MOST_LANDMARKS = 4000  # landmarks where a tolerance says how many
 _SAMPLE = (
     4,
@@ -47,14 +48,25 @@ class Centres:
 
     def dense(self) -> np.ndarray:
         """Gram of the landmarks in float64, whatever the rows are: its factor divides everything."""
+        return self._double().dense()
+
+    def matrix(self):
+        """The same for a solver to work in, on the engine's device."""
+        return self._double().matrix()
+
+    def _double(self):
         rows = (
             self.rows.astype(np.float64)
             if hasattr(self.rows, "astype") and self.rows.dtype == np.float32
             else self.rows
         )
-        return gram(self.gram.kernel, rows, engine=self.gram.engine, memory=self.gram.memory, validated=True).dense()
+        return gram(self.gram.kernel, rows, engine=self.gram.engine, memory=self.gram.memory, validated=True)
 
-    def sample_gram(self) -> Gram:
+    def sample_gram(self) -> Gram | None:
+        """Gram of the sample with the landmarks. None where a device has room for one matrix of the landmarks, but not for two:
+        then the landmarks are the sample."""
+        if self.gram.engine.sums_rows and len(self.gram) > _MOST_SAMPLED:
+            return None
         return prepared_gram(self.gram, self.sample)
 
 

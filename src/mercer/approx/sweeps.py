@@ -6,15 +6,19 @@ from itertools import islice
 import numpy as np
 
 from mercer.gram import prepared_gram
+from mercer.gram.plan import budget
 from mercer.solvers import Moments
 from mercer.streams import LOOK
-from mercer.threads import map_tiles
+from mercer.threads import ahead, map_tiles
 
 __all__ = ["LocalSweeps", "added", "bracketed", "cross_products", "tile_sums"]
 
 #: Rows that one thread adds up, rows read at a time, and rows whose sums are added before they join the others. Sums are made
 #: in this grid whatever the number of threads and machines, so that results depend neither on them nor on how the rows come.
 GROUP, READ, SPAN = 8192, LOOK, 16 * LOOK
+#: Rows that a device takes at a time, of which the next are prepared meanwhile; its sums are exact beyond what the grid is for.
+_AT_ONCE = 8 * LOOK
+_KEPT = 4  # rows that take less than this part of a device are prepared once
 
 
 class LocalSweeps:
@@ -22,23 +26,41 @@ class LocalSweeps:
 
     def __init__(self, stream, centres):
         self.stream, self.centres = stream, centres
+        self._memory: list | None = None
 
     def first(self) -> Moments:
         """Weights, targets and their products with the Gram."""
-        return bracketed((_moments(self.centres, block) for block in self.stream.blocks(READ)), added, SPAN // READ)
+        return bracketed((_moments(K, block) for K, block in self._blocks()), added, SPAN // READ)
 
     def normal(self, V) -> np.ndarray:
         """K^T W K V, in float64."""
-        parts = (
-            cross_products(prepared_gram(self.centres, block.X), block.w[:, None], V)
-            for block in self.stream.blocks(READ)
-        )
+        parts = (cross_products(K, block.w[:, None], V) for K, block in self._blocks())
         return bracketed(parts, np.add, SPAN // READ)
 
+    def _blocks(self):
+        """Blocks of rows and their Grams with the landmarks. A device need not wait for the host to prepare them."""
+        if not self.centres.engine.sums_rows:
+            return self._prepared(READ)
+        return self._kept() if self._keeps() else ahead(self._prepared(_AT_ONCE))
 
-def _moments(centres, block) -> Moments:
+    def _prepared(self, size):
+        for block in self.stream.blocks(size):
+            yield prepared_gram(self.centres, block.X), block
+
+    def _keeps(self):
+        """Whether all rows can stay on the device from pass to pass."""
+        held, room = getattr(self.stream, "nbytes", None), budget(None, self.centres.engine.room())
+        return held is not None and held * _KEPT <= room
+
+    def _kept(self):
+        if self._memory is None:
+            self._memory = list(ahead(self._prepared(_AT_ONCE)))
+        return iter(self._memory)
+
+
+def _moments(K, block) -> Moments:
     R = np.column_stack([block.w[:, None] * block.y, block.w])
-    both = cross_products(prepared_gram(centres, block.X), R)
+    both = cross_products(K, R)
     sums = sum(R[g : g + GROUP].sum(axis=0) for g in range(0, len(R), GROUP))  # in the grid of all other sums
     return Moments(float(sums[-1]), both[:, :-1], both[:, -1], sums[:-1])
 
@@ -64,6 +86,8 @@ def cross_products(K, R, V=None) -> np.ndarray:
     """K^T R for R (n, p); with V (M, p) K^T (R * (K V)), R (n, 1). See `Engine.cross`."""
     R = np.ascontiguousarray(R, np.float64)
     V = None if V is None else np.ascontiguousarray(V.T, np.float64)
+    if K.engine.sums_rows:
+        return K.engine.cross(K.x, K.y, R, V).T
     return group_sums(len(R), lambda some: K.engine.cross(K.x.take(some), K.y, R[some], V)).T
 
 

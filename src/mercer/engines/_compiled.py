@@ -262,8 +262,8 @@ def sparse_product(a_data, a_indices, a_indptr, b_data, b_indices, b_indptr, fir
 
 TABLE_MIN_EXPONENT = -300
 TABLE_MAX_EXPONENT = 10
-_TABLE_FIRST = 2.0**TABLE_MIN_EXPONENT
-_TABLE_LAST = float(np.nextafter(2.0 ** (TABLE_MAX_EXPONENT + 1), 0.0))
+TABLE_FIRST = 2.0**TABLE_MIN_EXPONENT
+TABLE_LAST = float(np.nextafter(2.0 ** (TABLE_MAX_EXPONENT + 1), 0.0))
 
 
 def dyadic_table(f, degree=20):
@@ -290,7 +290,7 @@ def _table_value(table, at_zero, a):
         return a
     if a <= 0.0:
         return at_zero
-    bits = _bits(min(max(a, _TABLE_FIRST), _TABLE_LAST))
+    bits = _bits(min(max(a, TABLE_FIRST), TABLE_LAST))
     interval = (bits >> 52) - (1023 + TABLE_MIN_EXPONENT)
     t = 2.0 * _from_bits((bits & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000) - 3.0
     t2 = t + t

@@ -6,6 +6,7 @@ A new engine gives `tile` (values of expressions on one block of pairs) and may 
 import math
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -41,9 +42,24 @@ class Engine:
     name = "base"
     tile_shape = (256, 1024)
     reductions = reductions.OPERATIONS
+    sums_rows = False  # whether sums over all rows of a block are one task, rather than one for each thread
+    options: tuple[str, ...] = ("threads",)  # of `mercer.Engine` that this engine has a use for
 
     def __init__(self, threads: int | None = None):
         self.threads = threads
+
+    def at(self, device) -> "Engine":
+        """This engine for data that lie on a device of torch's."""
+        return self
+
+    @property
+    def where(self) -> str:
+        """The device that computes, for people; "" for the processor."""
+        return ""
+
+    def room(self) -> int | None:
+        """Bytes that a matrix may take on the engine's own device; None where that is the memory of the process."""
+        return None
 
     # ------------------------------------------------------------------------------------ preparing
     def prepare(self, lowered: Lowered, rows, like: Prepared | None = None) -> Prepared:
@@ -93,6 +109,10 @@ class Engine:
 
         self.each(job, len(rows))
         return K
+
+    def matrix(self, x: Prepared, y: Prepared, dtype) -> Any:
+        """All of K(x, y) for a solver to work in, where the engine computes."""
+        return self.block(x, y).astype(dtype, copy=False)
 
     def fill(self, K, i0, j0, x: Prepared, y: Prepared, shape=None):
         """K(x, y) into K[i0 : i0 + len(x), j0 : j0 + len(y)]; tiles are spread over the threads also where rows are few, unless
@@ -193,6 +213,7 @@ class Engine:
     def reduce(self, x: Prepared, y: Prepared, op: str, **options):
         """Row-wise reduction of K(x, y): see `mercer.engines.reductions`."""
         rows, cols = self._grid(x, y)
+        rows = rows or [slice(0, 0)]  # no rows have results without rows
         e = [x.lowered.expression]
         parts = [y.take(c) for c in cols]
 
@@ -214,9 +235,7 @@ class Engine:
 
     def pullback(self, x: Prepared, y: Prepared, W) -> dict[str, np.ndarray]:
         """Gradient of sum(W * K) in the parameters, natural scale."""
-        gradients = Gradients(self, x, y)
-        gradients.run(W)
-        return gradients.parameters()
+        return self.gradients(x, y).run(W).parameters()
 
     def pullback_diag(self, x: Prepared, v) -> dict[str, np.ndarray]:
         """Gradient of sum(v * diag K(x, x)) in the parameters."""
@@ -224,7 +243,11 @@ class Engine:
 
     def pullback_inputs(self, x: Prepared, y: Prepared, W) -> np.ndarray:
         """Gradient of sum(W * K) in the rows of x; if y is x, both places move."""
-        return Gradients(self, x, y, both=x is y).run(W).inputs()
+        return self.gradients(x, y, both=x is y).run(W).inputs()
+
+    def gradients(self, x: Prepared, y: Prepared, both=True) -> Gradients:
+        """A backward sweep over the tiles."""
+        return Gradients(self, x, y, both)
 
 
 def _small_tile(n, m, width):

@@ -24,7 +24,7 @@ TILE, SQDIST, INNER, ROW, COLUMN, SAME = range(6)
 
 #: Relative error of a squared distance that is accepted before it is recomputed by differences.
 DISTANCE_TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
-_ROUNDINGS = 4.0  # a norm-expansion distance is off by a few eps * (|x|^2 + |y|^2)
+ROUNDINGS = 4.0  # a norm-expansion distance is off by a few eps * (|x|^2 + |y|^2)
 _DENSE_COLUMNS = (
     4096  # sparse rows with at most this many columns, of which a good part is filled, are multiplied as dense ones
 )
@@ -324,7 +324,7 @@ class _Statistics:
     def _may_need_repair(self, view, xn, yn):
         """Kinked profiles look at the square root of a distance; smooth ones only mind errors large against 1."""
         need, dtype = self.x.lowered.sensitivity[view], self.x.dtype
-        bound = _ROUNDINGS * np.finfo(dtype).eps * (xn.max() + yn.max()) * need.scale
+        bound = ROUNDINGS * np.finfo(dtype).eps * (xn.max(initial=0.0) + yn.max(initial=0.0)) * need.scale
         return need.kinked or bound > DISTANCE_TOLERANCE[dtype]
 
     def _close(self, xn, yn, G):
@@ -414,7 +414,7 @@ def _sparse_product(A, B, out):
 
 
 def _tau(dtype):
-    return dtype.type(_ROUNDINGS * np.finfo(dtype).eps / DISTANCE_TOLERANCE[dtype])
+    return dtype.type(ROUNDINGS * np.finfo(dtype).eps / DISTANCE_TOLERANCE[dtype])
 
 
 def _repair(G, xn, yn, A, B, tau, out):

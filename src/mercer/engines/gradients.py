@@ -12,7 +12,7 @@ from mercer.errors import NanError, NotDifferentiableError
 from mercer.kernels.statistics import ColumnStatistic, DiagonalOf, External, Inner, MeanOf, SquaredDistance, Vector
 from mercer.kernels.views import Features, chain
 
-__all__ = ["Gradients"]
+__all__ = ["Gradients", "Weights"]
 
 _BATCH = 16
 _FEWEST = 64  # rows of a tile: where rows are few, so that there are tiles for several threads
@@ -40,7 +40,7 @@ class Gradients:
 
     def run(self, W):
         x, y = self.x, self.y
-        weights = _Weights(W, len(x), len(y))
+        weights = self.weights(W)
         if not self.outputs:  # nothing to move, as in a window indicator
             return self
         height, width = self.engine.tile_shape
@@ -59,6 +59,9 @@ class Gradients:
                 self._merge(total)
         self._vectors()
         return self
+
+    def weights(self, W):
+        return Weights(W, len(self.x), len(self.y))
 
     def run_diagonal(self, v):
         """The same for sum(v * diag K)."""
@@ -157,10 +160,10 @@ class Gradients:
         z = self.engine.prepare(of.lowered, of.sample.rows)
         ones = np.full((len(z), 1), 1.0 / len(z))
         if payload.side == "scalar":
-            inner = Gradients(self.engine, z, z).run((ones * v.sum(), ones))
+            inner = type(self)(self.engine, z, z).run((ones * v.sum(), ones))
         else:
             x = self.engine.prepare(of.lowered, prepared.views[of.view], like=z)
-            inner = Gradients(self.engine, x, z).run((v[:, None], ones))
+            inner = type(self)(self.engine, x, z).run((v[:, None], ones))
             self.inner_inputs.append((side, of.view, inner))
         self.blocked += inner.blocked
         for name, value in inner.parameters().items():
@@ -257,19 +260,22 @@ class _TileSums:
         self.blockers.append(kernel)
 
 
-class _Weights:
+class Weights:
     """W given as an array or as a pair (U, V) meaning U @ V.T, formed per tile; None means all ones."""
 
     def __init__(self, W, n, m):
         self.pair = W if isinstance(W, tuple) else None
-        self.W = None if W is None or self.pair else np.asarray(W)
+        self.W = None if W is None or self.pair else self.whole(W)
         if self.pair:
             self.pair = tuple(np.asarray(a).reshape(len(a), -1) for a in self.pair)
             shape = (len(self.pair[0]), len(self.pair[1]))
         else:
-            shape = (n, m) if self.W is None else self.W.shape
+            shape = (n, m) if self.W is None else tuple(self.W.shape)
         if shape != (n, m):
             raise ValueError(f"W has shape {shape}, expected {(n, m)}")
+
+    def whole(self, W):
+        return np.asarray(W)
 
     def block(self, r, c):
         if self.pair is None and self.W is None:

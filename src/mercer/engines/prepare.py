@@ -60,6 +60,7 @@ class Prepared:
     lowered: Lowered
     given: Mapping[str, Any]  # the rows themselves, under "rows"
     index: np.ndarray
+    places: np.ndarray  # of the rows in `whole`
     token: object
     dtype: np.dtype
     views: Mapping[View, Any]  # every view on the way, uncentred
@@ -74,6 +75,7 @@ class Prepared:
         default_factory=dict
     )  # what was taken from the rows before a view scaled them
     width: int = 0  # columns of the rows, 0 where these are not vectors
+    whole: "Prepared | None" = None  # the side that these are some rows of; None if this is it
 
     def __len__(self):
         return len(self.index)
@@ -88,7 +90,8 @@ class Prepared:
             return self
         picked = {name: _Picked(getattr(self, name), chosen) for name in _TABLES}
         some = object.__new__(Prepared)  # `replace` takes as long as a small tile
-        some.__dict__.update(self.__dict__, index=self.index[chosen], **picked)
+        whole, index, places = self.whole or self, self.index[chosen], self.places[chosen]
+        some.__dict__.update(self.__dict__, index=index, places=places, whole=whole, **picked)
         return some
 
     def astype(self, dtype) -> "Prepared":
@@ -99,7 +102,7 @@ class Prepared:
 
         numeric = {v for v in self.views if v in self.raw_norms or (v.numeric and v in _statistic_views(self.lowered))}
         return replace(self, dtype=np.dtype(dtype), views=cast(self.views, numeric), centred=cast(self.centred, self.centred),
-                       vectors=cast(self.vectors, self.vectors))  # fmt: skip
+                       vectors=cast(self.vectors, self.vectors), whole=None, places=np.arange(len(self)))  # fmt: skip
 
     def vector(self, payload):
         """Values of a `Vector` leaf on this side."""
@@ -130,9 +133,9 @@ class _Preparation:
                 self._view(payload.view)
         dtype = self._dtype(leaves)
         centred, centre, norms = self._distances(leaves, dtype)
-        n = validate.n_rows(self.rows)
+        index = np.arange(validate.n_rows(self.rows))
         width = self.rows.shape[1] if getattr(self.rows, "ndim", 1) == 2 else 0
-        side = Prepared(self.lowered, {"rows": self.rows}, np.arange(n), object(), dtype, self.views, centred, centre, norms,
+        side = Prepared(self.lowered, {"rows": self.rows}, index, index, object(), dtype, self.views, centred, centre, norms,
                         self.raw_norms, self.vocabulary, origin=self.origin, width=width)  # fmt: skip
         return self._with_vectors(side, leaves)
 

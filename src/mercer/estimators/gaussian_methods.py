@@ -22,6 +22,7 @@ from mercer.kernels import White
 from mercer.kernels.names import slots
 from mercer.kernels.views import NonNegativeRows
 from mercer.linalg import rpcholesky
+from mercer.linalg.tensors import diagonal_of
 from mercer.random import some_of
 from mercer.solvers.gaussian import posterior
 from mercer.solvers.iterative_gaussian import Whitening, iterative_posterior, random_signs
@@ -80,15 +81,15 @@ class Exact:
         return climb(self.evaluate, kernel, self.seen.rows, extra, settings)
 
     def evaluate(self, K, extra, slope):
-        found = self._conditioned(K, self.seen.alpha(extra), warn=False)
+        found = self._conditioned(K.matrix(np.float64), self.seen.alpha(extra), warn=False)
         if not slope:
             return found.evidence, None, {}
         W = found.slope(overwrite=True)
-        return found.evidence, W, self.seen.by_alpha(np.diagonal(W), extra)
+        return found.evidence, W, self.seen.by_alpha(diagonal_of(W), extra)
 
     def left_out(self, K, extra, slope):
         """The sum of the leave-one-out log densities in place of the evidence."""
-        found = self._conditioned(K, self.seen.alpha(extra), warn=False)
+        found = self._conditioned(symmetric(K), self.seen.alpha(extra), warn=False)
         value = float(found.leave_one_out().log_probability.sum())
         if not slope:
             return value, None, {}
@@ -96,10 +97,10 @@ class Exact:
         return value, W, self.seen.by_alpha(np.diagonal(W), extra)
 
     def posterior(self, kernel, extra):
-        return self._conditioned(self.seen.gram(kernel), self.seen.alpha(extra), warn=True)
+        return self._conditioned(self.seen.gram(kernel).matrix(np.float64), self.seen.alpha(extra), warn=True)
 
     def _conditioned(self, K, alpha, warn):
-        return posterior(symmetric(K), alpha, self.seen.T, self.seen.H, warn=warn)
+        return posterior(K, alpha, self.seen.T, self.seen.H, warn=warn)
 
     def centres(self, extra):
         return self.seen.rows
@@ -252,7 +253,8 @@ class Iterative:
 
     def _conditioned(self, K, extra, reference=None):
         whitening = self._whitening(K.kernel, extra)
-        if holds(len(self.seen.T) ** 2, budget(self.seen.memory)):
+        # A device makes the Gram anew in less time than the host takes for a product with it.
+        if K.engine.room() is None and holds(len(self.seen.T) ** 2, budget(self.seen.memory)):
             K = GivenGram(K.dense().astype(np.float64, copy=False))
         return iterative_posterior(
             K, self.seen.alpha(extra), self.seen.T, self.seen.H, whitening, self.probes, reference=reference, rtol=_TOL,

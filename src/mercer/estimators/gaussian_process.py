@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
+from mercer.engines import get_engine
 from mercer.errors import NotPSDError
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
 from mercer.estimators.charts import by_column
@@ -267,8 +268,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
 
     def _problem(self, rows, outputs):
         n, d = rows.shape if getattr(rows, "ndim", 1) == 2 else (validate.n_rows(rows), 1)
+        engine = get_engine(self.engine)
         return Problem(n, d, np.dtype(np.float64), outputs=outputs, landmarks=min(self.n_inducing, n), memory=self.memory,
-                       threads=thread_count())  # fmt: skip
+                       threads=thread_count(), room=engine.room(), where=engine.where)  # fmt: skip
 
     @property
     def _evaluations(self):

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from mercer import persist, streams, validate
 from mercer.approx import LANDMARKS, MOST_LANDMARKS, Centres, find_centres, nystrom_map
+from mercer.engines import get_engine
 from mercer.errors import ModelFileError
 from mercer.estimators.base import KernelEstimator
 from mercer.estimators.plan import USUAL_LANDMARKS, Problem
@@ -193,9 +194,9 @@ def problem_of(estimator, rows, outputs: int, features: float = math.inf) -> Pro
         raise ValueError("the Dask array does not know its number of rows; X.compute_chunk_sizes() counts them")
     dtype = np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64)
     choice = estimator.landmarks if isinstance(estimator.landmarks, str) else "given"
-    return Problem(
-        int(n), int(d), dtype, features, outputs, _planned(estimator, int(n)), estimator.memory, thread_count(), choice
-    )
+    engine = get_engine(estimator.engine)
+    return Problem(int(n), int(d), dtype, features, outputs, _planned(estimator, int(n)), estimator.memory, thread_count(),
+                   choice, room=engine.room(), where=engine.where)  # fmt: skip
 
 
 def _planned(estimator, n) -> int:

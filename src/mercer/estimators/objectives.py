@@ -19,6 +19,7 @@ from mercer.estimators.labels import class_factors, class_labels
 from mercer.estimators.pairs import pairs_of
 from mercer.estimators.ridge import KernelRidge, _require_two, _targets
 from mercer.estimators.svm import SVC, SVR
+from mercer.linalg.tensors import diagonal_of
 from mercer.solvers import c_svc, epsilon_svr, gcv_gradient, loo_gradient
 from mercer.solvers.alignment import alignment_gradient
 from mercer.solvers.gaussian import posterior
@@ -81,12 +82,12 @@ def _profiled_evidence(Y, H):
     """The evidence at the best common scale of kernel and noise, which a ridge does not know."""
 
     def evaluate(K, extra, slope):
-        found = posterior(_matrix(K), extra["alpha"], Y, H, warn=False)
+        found = posterior(K.matrix(np.float64), extra["alpha"], Y, H, warn=False)
         value, variance = found.profiled()
         if not slope:
             return value, None, {}
         W = found.slope(overwrite=True, variance=variance)
-        return value, W, {"alpha": float(np.trace(W))}
+        return value, W, {"alpha": float(diagonal_of(W).sum())}
 
     return evaluate
 

@@ -45,6 +45,8 @@ _GAUSSIAN_MATRICES, _GAUSSIAN_FACTORS, _INDUCING_MATRICES = 3, 3, 12
 _SEARCHES = 3  # as many evaluations where inducing rows are searched for as well
 #: Of an evidence by products alone: how many with the Gram, and columns of n numbers.
 _PRODUCTS_EACH, _COLUMNS_EACH = 60, 2600
+#: Threads that make as many kernel values as a GPU, and pairs of threads that factor as quickly in float64: orders of magnitude.
+_GPU_THREADS, _GPU_CHOLESKY = 500.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Problem:
     """What plans depend on.
 
     features: number of explicit features of the kernel, infinite where it has none; outputs: functions to learn; landmarks:
-    their number; choice: how they are chosen; cluster: threads of a Dask cluster.
+    their number; choice: how they are chosen; cluster: threads of a Dask cluster; room: bytes free on a device that works,
+    where: its name.
     """
 
     n: int
@@ -65,21 +68,32 @@ class Problem:
     threads: int = 1
     choice: str = "uniform"
     cluster: int = 0
+    room: int | None = None
+    where: str = ""
 
     @property
     def limit(self) -> int:
-        return budget(self.memory)
+        return budget(self.memory, self.room)
+
+    @property
+    def workers(self) -> float:
+        """Threads of a processor that do as much as what computes here."""
+        return max(self.threads, 1) if self.room is None else _GPU_THREADS
+
+    def cholesky(self, n) -> float:
+        """Seconds for a factorisation."""
+        return seconds_for_cholesky(int(n)) / (1.0 if self.room is None else _GPU_CHOLESKY)
 
     @property
     def sweep(self) -> float:
         """Seconds for all pairs of rows."""
-        return entry_seconds(self.d, self.dtype) * self.n * self.n / max(self.threads, 1)
+        return entry_seconds(self.d, self.dtype) * self.n * self.n / self.workers
 
     @property
     def passage(self) -> float:
         """Seconds for one pass over the rows with the landmarks."""
         entry = _UNKEPT * entry_seconds(self.d, self.dtype) + _PRODUCTS * self.outputs
-        return entry * self.n * self.landmarks / max(self.threads, 1)
+        return entry * self.n * self.landmarks / self.workers
 
 
 @dataclass(frozen=True)
@@ -100,11 +114,13 @@ class MethodPlan:
     bytes: int
     seconds: float
     budget: int
+    where: str = ""
 
     def __str__(self):
+        place = f" on {self.where}" if self.where else ""
         return (
             f"method      {self.method}: {self.reason}\n"
-            f"predicted   {human_bytes(self.bytes)} of {human_bytes(self.budget)}, about {human_seconds(self.seconds)}"
+            f"predicted   {human_bytes(self.bytes)} of {human_bytes(self.budget)}{place}, about {human_seconds(self.seconds)}"
         )
 
 
@@ -127,15 +143,15 @@ def ridge_ways(p: Problem) -> dict[str, Way]:
     """All ways to do ridge regression."""
     narrow = math.isfinite(p.features)
     primal = 8 * (2 * p.n * p.features + 2 * p.features**2) if narrow else math.inf
-    seconds = 2.0 * p.n * p.features**2 / 3e10 + seconds_for_cholesky(int(p.features)) if narrow else math.inf
+    seconds = 2.0 * p.n * p.features**2 / 3e10 + p.cholesky(p.features) if narrow else math.inf
     exact = 1.2 * p.dtype.itemsize * p.n * p.n
     return {
         "primal": Way(primal, seconds, _against(primal, p) if narrow else "the kernel has no finite explicit features"),
-        "exact": Way(exact, p.sweep + seconds_for_cholesky(p.n), _against(exact, p)),
+        "exact": Way(exact, p.sweep + p.cholesky(p.n), _against(exact, p)),
         "cg": Way(
             64 * p.n * 8 + cg_rank(p.n, p.dtype, p.limit) * p.n * p.dtype.itemsize, p.sweep * _SWEEPS, _too_long(p)
         ),
-        **_on_landmarks(p, _LANDMARK_MATRICES, _LANDMARK_SWEEPS * p.passage + 4 * seconds_for_cholesky(p.landmarks)),
+        **_on_landmarks(p, _LANDMARK_MATRICES, _LANDMARK_SWEEPS * p.passage + 4 * p.cholesky(p.landmarks)),
     }
 
 
@@ -221,7 +237,7 @@ def gaussian_ways(p: Problem, evaluations: int) -> dict[str, Way]:
         "iterative": n * (_COLUMNS_EACH + 3 * gaussian_rank(n, p.limit) + holds(n * n, p.limit) * n),
     }
     seconds = {
-        "exact": p.sweep + _GAUSSIAN_FACTORS * seconds_for_cholesky(n),
+        "exact": p.sweep + _GAUSSIAN_FACTORS * p.cholesky(n),
         "sparse": 4 * p.passage + (40 * n / m + 20) * seconds_for_cholesky(m),
         "iterative": _PRODUCTS_EACH * p.sweep,
     }
@@ -285,7 +301,7 @@ def _on_landmarks(p, matrices, seconds):
 # ------------------------------------------------------------------------------------------------ inside
 def _chosen(method, reason, ways, p):
     way = ways[method]
-    return MethodPlan(method, reason, int(way.bytes), way.seconds, p.limit)
+    return MethodPlan(method, reason, int(way.bytes), way.seconds, p.limit, p.where)
 
 
 def _against(needed, p):

@@ -315,7 +315,7 @@ class KernelRidge(_RidgeBase):
             return solve_ridge_cg(
                 K, Y, alpha, root, self.fit_intercept, factor=factor, rtol=tol, max_iter=self.max_iter
             )
-        return solve_ridge(K.dense(), Y, alpha, root, self.fit_intercept)
+        return solve_ridge(K.matrix(), Y, alpha, root, self.fit_intercept)
 
     # ------------------------------------------------------------------------------------ on landmarks
     def _fit_stream(self, stream, y, sample_weight):
@@ -359,7 +359,7 @@ class KernelRidge(_RidgeBase):
         self.kernel_ = K.kernel
         self._definite(K)
         solution = solve_landmarks(
-            sweeps_over(stream, K), centres.dense(), centres.sample_gram(), centres.weight, alpha, self.fit_intercept,
+            sweeps_over(stream, K), centres.matrix(), centres.sample_gram(), centres.weight, alpha, self.fit_intercept,
             rtol=tol, max_iter=self.max_iter or _LANDMARK_ITERATIONS, callback=fit.told, state=fit.state,
         )  # fmt: skip
         fit.save(solution.state, now=True)

@@ -25,7 +25,17 @@ from mercer.gram.plan import budget
 from mercer.kernels import Linear
 from mercer.linalg import Status
 from mercer.registry import register_estimator
-from mercer.solvers import RowCache, c_svc, epsilon_svr, nu_svc, nu_svr, one_class, solve_machine
+from mercer.solvers import (
+    RowCache,
+    c_svc,
+    epsilon_svr,
+    fits_together,
+    nu_svc,
+    nu_svr,
+    one_class,
+    solve_machine,
+    solve_machines,
+)
 from mercer.threads import map_tiles
 
 __all__ = ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM", "calibrated"]
@@ -85,11 +95,15 @@ class _SVM(KernelEstimator):
         return (K if fixed is None else GivenGram(fixed.matrix.astype(K.dtype))), fixed
 
     def _machine(self, cache, problem):
-        return solve_machine(
-            cache, self._kind, problem, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
-            time_limit=self.time_limit, shrinking=self.shrinking,
-            callback=_printing(self.callback) if self.verbose else self.callback,
-        )  # fmt: skip
+        return solve_machine(cache, self._kind, problem, shrinking=self.shrinking, **self._limits())
+
+    def _limits(self):
+        return {
+            "tol": self.tol,
+            "max_iter": None if self.max_iter == -1 else self.max_iter,
+            "time_limit": self.time_limit,
+            "callback": _printing(self.callback) if self.verbose else self.callback,
+        }
 
     def _cache_bytes(self):
         return int(min(self.cache_size * 1e6, budget(self.memory))) if self.memory is None else budget(self.memory)
@@ -237,6 +251,8 @@ class _Classifier(ClassifierMixin, _SVM):
 
     def _machines(self, setup, models):
         """(rows, [machine of each model]) of every pair; models differ in their price of errors and follow one another."""
+        if self._kind == "c_svc" and len(models) == 1 and fits_together(setup.K):
+            return self._together(setup)
         grams, memory = PairGrams(setup.K, setup.codes, len(self.classes_)), self._cache_bytes()
 
         def job(p):
@@ -248,6 +264,13 @@ class _Classifier(ClassifierMixin, _SVM):
         if grams.small:
             return map_tiles(job, len(setup.pairs))
         return [job(p) for p in range(len(setup.pairs))]
+
+    def _together(self, setup):
+        """All pairs at once, by a GPU that holds the whole Gram."""
+        inside = [pair.rows(setup.codes) for pair in setup.pairs]
+        problems = [self._problem(y, setup.share[rows]) for rows, y in inside]
+        machines = solve_machines(setup.K, [rows for rows, _ in inside], problems, **self._limits())
+        return [(rows, [machine]) for (rows, _), machine in zip(inside, machines, strict=True)]
 
     @staticmethod
     def _following(cache, y, share, models):

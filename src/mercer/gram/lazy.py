@@ -1,7 +1,10 @@
 """The lazy Gram matrix: slicing slices its sides; only tile loops and `dense` produce numbers."""
 
+import math
+
 import numpy as np
 
+from mercer import validate
 from mercer.engines import Prepared, get_engine
 from mercer.errors import NanError
 from mercer.gram import plan as planning
@@ -17,17 +20,19 @@ def gram(kernel: Kernel, X, Y=None, *, engine=None, memory=None, validated=False
     """Lazy Gram matrix of a kernel: of X with itself, or of the rows of X with the rows of Y.
 
     The kernel is resolved on Y, or on X alone. `engine` is a word or a `mercer.Engine`; `memory` ("2GB") bounds what
-    `dense` may allocate.
+    `dense` may allocate. Of torch tensors torch makes it, on their device, and results are tensors.
     """
+    device = validate.tensor_device(X=X, Y=Y)
     if not validated:
         X = kernel.validated(X, "X")
         Y = None if Y is None else kernel.validated(Y, "Y")
     resolved = kernel._resolved(X if Y is None else Y, None)
-    runner = get_engine(engine)
+    runner = get_engine(engine, device)
     lowered = lower(resolved)
     y = runner.prepare(lowered, X if Y is None else Y)
     x = y if Y is None else _other_side(runner, lowered, X, y)
-    return Gram(resolved, runner, x, y.astype(x.dtype) if y.dtype != x.dtype else y, memory)
+    K = Gram(resolved, runner, x, y.astype(x.dtype) if y.dtype != x.dtype else y, memory)
+    return K if device is None else K.on(device)
 
 
 def prepared_gram(train: "Gram", X) -> "Gram":
@@ -83,16 +88,24 @@ class Gram(Operator):
     # ------------------------------------------------------------------------------------ numbers
     def dense(self) -> np.ndarray:
         """The whole matrix as an array, if it fits the budget."""
+        self._require_dense()
+        return self.engine.block(self.x, self.y)
+
+    def matrix(self, dtype=None):
+        dtype = np.dtype(dtype or self.dtype)
+        self.require(math.prod(self.shape) * dtype.itemsize, self.engine.room())
+        return self.engine.matrix(self.x, self.y, dtype)
+
+    def _require_dense(self):
         n, m = self.shape
         bytes_needed = n * m * self.dtype.itemsize
         if bytes_needed > 2**24:  # asking the system costs more than a small matrix
             self.require(bytes_needed)
-        return self.engine.block(self.x, self.y)
 
-    def require(self, bytes_needed):
-        """Refuse what does not fit the budget."""
+    def require(self, bytes_needed, room=None):
+        """Refuse what does not fit the budget, which is the `room` on a device unless one was given."""
         n, m = self.shape
-        allowed = planning.budget(self.memory)
+        allowed = planning.budget(self.memory, room)
         if bytes_needed <= allowed:
             return  # the plan below costs more than a small matrix
         remedies = [
@@ -127,11 +140,21 @@ class Gram(Operator):
         x, y = self.x.take(_index(rows, self.shape[0])), self.y.take(_index(columns, self.shape[1]))
         if self.symmetric and np.array_equal(x.index, y.index):
             y = x
-        return Gram(self.kernel, self.engine, x, y, self.memory)
+        return self._of(x, y)
+
+    def _of(self, x, y, kernel=None):
+        """A Gram of the same kind on other sides."""
+        return Gram(kernel or self.kernel, self.engine, x, y, self.memory)
+
+    def on(self, device) -> "Gram":
+        """The same Gram with tensors on a device of torch's as results."""
+        from mercer.gram.tensors import TensorGram
+
+        return TensorGram(self.kernel, self.engine, self.x, self.y, self.memory, device)
 
     @property
     def T(self) -> "Gram":  # noqa: N802
-        return self if self.symmetric else Gram(self.kernel, self.engine, self.y, self.x, self.memory)
+        return self if self.symmetric else self._of(self.y, self.x)
 
     def __matmul__(self, V):
         if isinstance(V, Operator):
@@ -139,7 +162,7 @@ class Gram(Operator):
         V = np.asarray(V)
         if V.shape[0] != self.shape[1]:
             raise ValueError(f"cannot multiply {self.shape[0]} x {self.shape[1]} with shape {V.shape}")
-        V2 = V.reshape(len(V), -1)
+        V2 = V.reshape(len(V), math.prod(V.shape[1:]))
         out = self.engine.matmul(self.x, self.y, V2)
         return out.reshape(len(out), *V.shape[1:])
 
@@ -149,7 +172,12 @@ class Gram(Operator):
         "topk" gives (values, columns) of the k largest or smallest entries, best first, ties to the smaller column; "within"
         gives (indptr, columns, values) of all entries <= radius: those of row i are at indptr[i] : indptr[i + 1].
         """
+        self._require_columns()
         return self.engine.reduce(self.x, self.y, op, **options)
+
+    def _require_columns(self):
+        if not self.shape[1]:
+            raise ValueError("the Gram has no columns: there is nothing to reduce over")
 
     def trace(self) -> float:
         return float(self.diag().sum(dtype=np.float64))
@@ -165,7 +193,7 @@ class Gram(Operator):
         lowered = lower(kernel)
         y = self.engine.prepare(lowered, self.y.rows)
         x = y if self.symmetric else self.engine.prepare(lowered, self.x.rows, like=y)
-        return Gram(kernel, self.engine, x, y, self.memory)
+        return self._of(x, y, kernel)
 
     def pullback(self, W=None) -> dict[str, np.ndarray]:
         """Gradient of sum(W * K) in the kernel's parameters, by name; W an array, or (U, V) meaning U @ V.T."""

@@ -1,5 +1,7 @@
 """What solvers see of a Gram: something with @, a diagonal, rows and a dense form; so are sums with diagonals, and centring."""
 
+from typing import Any
+
 import numpy as np
 
 from mercer.engines import reductions
@@ -23,6 +25,10 @@ class Operator:
 
     def dense(self) -> np.ndarray:
         raise NotImplementedError
+
+    def matrix(self, dtype=None) -> Any:
+        """The whole matrix for a solver to work in, where it is computed: an array, or a tensor on the engine's device."""
+        return self.dense().astype(dtype or self.dtype, copy=False)
 
     def diag(self) -> np.ndarray:
         raise NotImplementedError

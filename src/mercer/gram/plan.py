@@ -35,6 +35,7 @@ class Plan:
     tile_bytes: int
     seconds: float
     budget: int
+    where: str = ""
 
     @property
     def fits(self) -> bool:
@@ -44,7 +45,7 @@ class Plan:
         n, m = self.shape
         return "\n".join([
             f"Gram {n} x {m}, {self.dtype}, rows of width {self.width}",
-            f"engine      {self.engine}, {self.threads} thread(s), tiles of {self.tile[0]} x {self.tile[1]}",
+            f"engine      {self.engine}, {self.where or f'{self.threads} thread(s)'}, tiles of {self.tile[0]} x {self.tile[1]}",
             f"statistics  {', '.join(self.statistics) or 'none'}",
             f"memory      {human_bytes(self.tile_bytes)} for tiles, {human_bytes(self.dense_bytes)} if made dense, "
             f"budget {human_bytes(self.budget)}",
@@ -66,7 +67,7 @@ def plan(x, y, engine, threads, memory_budget, symmetric=False) -> Plan:
     a, b = engine.shape_for(x)
     tile_bytes = threads * min(a, n) * min(b, m) * (len(program.leaves) + 1) * dtype.itemsize
     return Plan((n, m), width, dtype, engine.name, (a, b), threads, names, n * m * dtype.itemsize, tile_bytes, seconds,
-                memory_budget)  # fmt: skip
+                memory_budget, engine.where)  # fmt: skip
 
 
 def entry_seconds(width, dtype, program=None) -> float:
@@ -130,10 +131,12 @@ def _address_space():
         return None
 
 
-def budget(memory=None) -> int:
-    """Bytes of a user's budget, or most of what is available."""
+def budget(memory=None, room=None) -> int:
+    """Bytes of a user's budget, or most of what is available: the `room` on a device, or memory of this machine."""
     asked = memory_bytes(memory)
-    return asked if asked is not None else int(_RESERVE * available_memory())
+    if asked is not None:
+        return asked
+    return int(_RESERVE * available_memory()) if room is None else room
 
 
 def require(bytes_needed, memory_budget, what, remedies, seconds=None):

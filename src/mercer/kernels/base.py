@@ -177,7 +177,7 @@ class Kernel:
             raise ValueError(
                 f"{self!r} has squared distances down to {d2.min():g}: it is not PSD here; use squared_distance"
             )
-        return np.sqrt(d2)
+        return d2**0.5
 
     def pullback(self, X, Y=None, W=None) -> dict[str, np.ndarray]:
         """Gradient of sum(W * K) in every continuous parameter; W is an array or a pair (U, V) meaning U @ V.T."""

@@ -9,8 +9,9 @@ from mercer.linalg.eigen import smallest_eigenvalue
 from mercer.linalg.factor import Factor
 from mercer.linalg.inplace import factor_block, solve_rows, subtract_product, subtract_square
 from mercer.linalg.waiting import run_interruptibly, seconds_for_eigh
+from mercer.tensors import is_tensor
 
-__all__ = ["check_symmetric", "safe_cholesky"]
+__all__ = ["check_symmetric", "ladder", "safe_cholesky"]
 
 JITTERS = {"d": [10.0**e for e in range(-10, -3)], "f": [10.0**e for e in range(-6, -2)]}  # times mean(diag)
 ONE_CALL = 4000  # up to here one LAPACK call ends in a third of a second
@@ -39,12 +40,17 @@ def safe_cholesky(
     K: (n, n), symmetric. `overwrite` permits work inside K (which needs a writable contiguous float32 or float64 array, C- or
     Fortran-ordered; others are copied); then no second n x n buffer exists, and on an error K is as it was.
     shift: added to the diagonal first, () or (n,).
+    A tensor of torch's is factored on its device; answers are the same.
     block: rows per step of the interruptible blocked algorithm; by default one LAPACK call up to n = 4000, then 512.
 
     >>> factor = safe_cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
     >>> factor.solve(np.array([8.0, 9.0])), factor.jitter
     (array([1.375, 1.25 ]), 0.0)
     """
+    if is_tensor(K):
+        from mercer.linalg.tensors import safe_tensor_cholesky
+
+        return safe_tensor_cholesky(K, shift, overwrite, max_clip, warn)
     K = _square(K)
     check_symmetric(K)
     A = _workspace(K, overwrite)
@@ -93,15 +99,19 @@ def _workspace(K, overwrite):
 
 def _climb(A, diagonal, block):
     """Factor with the smallest jitter of the ladder that works, or None with A restored."""
-    mean = max(diagonal.mean(), 0.0)
-    for jitter in [0.0] + [step * mean for step in JITTERS[A.dtype.char]]:
-        if diagonal.min() + jitter <= 0:  # no Cholesky factor, and no need to try
-            continue
+    for jitter in ladder(diagonal, A.dtype):
         np.fill_diagonal(A, diagonal + jitter)
         if not _factorise(A, block):
             return Factor(A, diagonal, jitter)
         _restore(A, diagonal)
     return None
+
+
+def ladder(diagonal, dtype) -> list[float]:
+    """Jitters to try, the least first; those with which the diagonal has an entry <= 0 need no trial."""
+    mean = max(diagonal.mean(), 0.0)
+    steps = [0.0] + [step * mean for step in JITTERS[dtype.char]]
+    return [jitter for jitter in steps if diagonal.min() + jitter > 0]
 
 
 def _factorise(A, block=None):
@@ -139,10 +149,10 @@ def _clip(A, diagonal, max_clip):
     n = len(A)
     _restore(A, diagonal)  # with the shift, even where no attempt was made
     if n > max_clip:
-        raise NotPSDError(_complaint(A, diagonal, smallest_eigenvalue(A, np.random.default_rng(0))[0]))
+        raise NotPSDError(_complaint(A.dtype, diagonal, smallest_eigenvalue(A, np.random.default_rng(0))[0]))
     values, Q = run_interruptibly(np.linalg.eigh, A, seconds_predicted=seconds_for_eigh(n))
     if values[-1] <= 0:
-        raise NotPSDError(_complaint(A, diagonal, values[0]))
+        raise NotPSDError(_complaint(A.dtype, diagonal, values[0]))
     clipped = np.maximum(values, n * np.finfo(A.dtype).eps * values[-1])
     Q *= np.sqrt(clipped)  # Q Q^T is now the clipped matrix, and R^T R = Q Q^T
     R = run_interruptibly(np.linalg.qr, Q.T, mode="r", seconds_predicted=seconds_for_eigh(n) / 6)
@@ -171,15 +181,15 @@ def _report(factor):
         return "the matrix is not positive semi-definite: " + raised
     return (
         f"the matrix is numerically singular: {factor.jitter:.3g} was added to its diagonal ({share:.0e} of the mean); "
-        + _usual_causes(factor.array.dtype)
+        + _usual_causes(factor.dtype)
     )
 
 
-def _complaint(A, diagonal, smallest):
+def _complaint(dtype, diagonal, smallest):
     what = f"smallest eigenvalue {smallest:.3g} with a mean diagonal of {diagonal.mean():.3g}; "
-    if smallest < -np.sqrt(np.finfo(A.dtype).eps) * abs(diagonal.mean()):
+    if smallest < -np.sqrt(np.finfo(dtype).eps) * abs(diagonal.mean()):
         return what + "is the kernel positive semi-definite? clip or shift its spectrum, or add to the diagonal"
-    return what + _usual_causes(A.dtype)
+    return what + _usual_causes(dtype)
 
 
 def _usual_causes(dtype):

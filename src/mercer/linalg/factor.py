@@ -34,6 +34,10 @@ class Factor:
     def n(self) -> int:
         return len(self.array)
 
+    @property
+    def dtype(self) -> np.dtype:
+        return self.array.dtype
+
     def solve(self, B: np.ndarray) -> np.ndarray:
         """K^-1 B for B (n,) or (n, p), in the dtype of the factor."""
         return self._substitute(B, (False, True))
@@ -86,7 +90,7 @@ class Factor:
         return rows.T.reshape(B.shape)
 
     def _right_hand_side(self, B):
-        B = np.asarray(B, dtype=self.array.dtype)
+        B = np.asarray(B, dtype=self.dtype)
         if B.ndim not in (1, 2) or len(B) != self.n:
             raise ValueError(f"expected a right-hand side of {self.n} rows, got shape {B.shape}")
         return B

@@ -1,5 +1,6 @@
 """Solvers on a Gram: they know matrices and records, not estimators."""
 
+from mercer.solvers.batch_smo import fits_together
 from mercer.solvers.components import Components, components_of_gram, components_of_moments
 from mercer.solvers.discriminant import Discriminant, solve_discriminant
 from mercer.solvers.falkon import LandmarkSolution, LandmarkState, Moments, Sweeps, solve_landmarks
@@ -40,7 +41,7 @@ from mercer.solvers.ridge import (
 )
 from mercer.solvers.rows import RowCache
 from mercer.solvers.smo import DualProblem, DualSolution, duality_gap, solve_dual
-from mercer.solvers.svm import Machine, c_svc, epsilon_svr, nu_svc, nu_svr, one_class, solve_machine
+from mercer.solvers.svm import Machine, c_svc, epsilon_svr, nu_svc, nu_svr, one_class, solve_machine, solve_machines
 
 __all__ = [
     "Components",
@@ -80,6 +81,7 @@ __all__ = [
     "duality_gap",
     "epsilon_svr",
     "finite_product",
+    "fits_together",
     "gcv_gradient",
     "leave_one_out",
     "loo_gradient",
@@ -95,6 +97,7 @@ __all__ = [
     "solve_landmarks",
     "solve_logistic",
     "solve_machine",
+    "solve_machines",
     "solve_medoids",
     "solve_minibatch",
     "solve_one_batch",

@@ -18,6 +18,8 @@ import numpy as np
 
 from mercer.linalg import CGState, Factor, Status, conjugate_gradient, safe_cholesky
 from mercer.linalg.inplace import subtract_square
+from mercer.linalg.tensors import own_second_moments, second_moments
+from mercer.tensors import is_tensor
 
 __all__ = ["LandmarkSolution", "LandmarkState", "Moments", "Sweeps", "solve_landmarks"]
 
@@ -71,7 +73,7 @@ class LandmarkState:
 
 def solve_landmarks(
     sweeps: Sweeps,
-    K_mm: np.ndarray,
+    K_mm,
     sample,
     sample_weight: np.ndarray,
     alpha,
@@ -84,8 +86,9 @@ def solve_landmarks(
 ) -> LandmarkSolution:
     """Solve for M landmarks. alpha: a number, or one for each target.
 
-    K_mm (M, M), float64, is overwritten. sample: Gram (s, M) of some rows with the landmarks, on which the preconditioner is
-    built; sample_weight (s,): their weights, scaled so that they stand for all rows.
+    K_mm (M, M), float64, an array or a tensor, is overwritten. sample: Gram (s, M) of some rows with the landmarks, on which the
+    preconditioner is built, or None: the landmarks themselves, which must be a tensor; sample_weight (s,): their weights, scaled
+    so that they stand for all rows.
 
     callback(state) after each iteration; a deep copy of the state resumes bit-identically.
     """
@@ -94,11 +97,11 @@ def solve_landmarks(
     alphas = np.broadcast_to(np.asarray(alpha, np.float64), (moments.right.shape[1],))
     groups = np.unique(alphas)
     states: list = list(state.iterations) if state else [None] * len(groups)
-    C = _second_moments(known, sample, sample_weight, intercept)
+    factor = _preconditioner(known, sample, sample_weight, intercept)
     beta, found = np.empty_like(moments.right), []
     for g, a in enumerate(groups):
         columns = np.flatnonzero(alphas == a)
-        system = _System(sweeps, moments, known, safe_cholesky(C, shift=a), a, intercept)
+        system = _System(sweeps, moments, known, factor(a), a, intercept)
 
         def keep(current, g=g):
             states[g] = current
@@ -118,11 +121,26 @@ def _left(max_iter, state):
     return max_iter if state is None else max(0, max_iter - state.iterations)
 
 
+def _preconditioner(known: Factor, sample, weight, intercept):
+    """a -> the factor of C + a I."""
+    if sample is None:
+        return lambda a: own_second_moments(known, float(weight.sum()), intercept, a)
+    if is_tensor(known.array):
+        parts = ((sample[some].matrix(np.float64), weight[some]) for some in _slices(len(weight), _ROWS))
+        C = second_moments(known, parts, intercept)
+    else:
+        C = _second_moments(known, sample, weight, intercept)
+    return lambda a: safe_cholesky(C, shift=a)
+
+
+def _slices(n, step):
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+
 def _second_moments(known: Factor, sample, weight, intercept):
     """C = sum of w phi phi^T over the sample, phi = L^-1 k_M(x); centred where an intercept takes up the mean."""
     C, mean = np.zeros((known.n, known.n)), np.zeros(known.n)
-    for start in range(0, len(weight), _ROWS):
-        some = slice(start, min(start + _ROWS, len(weight)))
+    for some in _slices(len(weight), _ROWS):
         phi = known.solve_triangular(np.asarray(sample[some].dense(), np.float64).T)
         mean += phi @ weight[some]
         phi *= np.sqrt(weight[some])

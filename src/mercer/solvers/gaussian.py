@@ -4,12 +4,14 @@ Rasmussen & Williams (2006), Gaussian Processes for Machine Learning, chapters 2
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer.linalg import Factor, safe_cholesky
 from mercer.linalg.inplace import product, subtract_product
+from mercer.linalg.tensors import add_square
+from mercer.tensors import is_tensor
 from mercer.threads import map_tiles
 
 __all__ = ["Conditioned", "LeaveOneOut", "Posterior", "eliminated", "independent", "posterior"]
@@ -71,7 +73,7 @@ class Posterior(Conditioned):
     def jitter(self) -> float:
         return self.factor.jitter
 
-    def slope(self, overwrite=False, variance=1.0) -> np.ndarray:
+    def slope(self, overwrite=False, variance=1.0) -> Any:
         """Slope (n, n) of the evidence in C: (A A^T - p P) / 2. `overwrite` makes it in the place of the factor.
 
         variance : a factor of C as in `profiled`, whose evidence it is the slope of then.
@@ -79,6 +81,9 @@ class Posterior(Conditioned):
         p = self.Y.shape[1]
         W = self.factor.inverse(overwrite=overwrite)
         U = np.hstack([self.coefficients / np.sqrt(variance), np.sqrt(p) * self.B])
+        if is_tensor(W):
+            add_square(W, -0.5 * p, U, 0.5)
+            return W
 
         def job(i):
             rows = slice(i * _ROWS, (i + 1) * _ROWS)
@@ -133,7 +138,10 @@ class Posterior(Conditioned):
 
 
 def posterior(K: np.ndarray, noise, Y: np.ndarray, H: np.ndarray, *, warn=True) -> Posterior:
-    """Condition on Y (n, p): K (n, n), which is overwritten, variances of the noise () or (n,), mean functions H (n, q)."""
+    """Condition on Y (n, p): K (n, n), variances of the noise () or (n,), mean functions H (n, q).
+
+    K, an array or a tensor, is overwritten.
+    """
     n, q, p = len(Y), H.shape[1], Y.shape[1]
     factor = safe_cholesky(K, shift=noise, overwrite=True, warn=warn)
     half = factor.solve_triangular(np.hstack([Y, H]))

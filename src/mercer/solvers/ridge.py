@@ -13,6 +13,8 @@ import numpy as np
 from mercer.errors import NanError, NotPSDError
 from mercer.linalg import BandForm, Factor, Solution, Status, band_form, conjugate_gradient, safe_cholesky, solve_mixed
 from mercer.linalg.inplace import product, subtract_product
+from mercer.linalg.tensors import scale_both
+from mercer.tensors import is_tensor
 
 __all__ = [
     "PathPoint",
@@ -45,7 +47,7 @@ class RidgeSolution:
 
 
 def solve_ridge(K: np.ndarray, Y: np.ndarray, alpha, root_weight=None, intercept=False) -> RidgeSolution:
-    """Exact solution by Cholesky. K (n, n) is overwritten; Y (n, p); alpha a number or one for each target."""
+    """Exact solution by Cholesky. K (n, n), array or tensor, is overwritten; Y (n, p); alpha a number or one for each target."""
     alphas = np.broadcast_to(np.asarray(alpha, np.float64), (Y.shape[1],))
     s = _roots(root_weight, len(Y))
     _scale_in_place(K, s)
@@ -62,7 +64,7 @@ def solve_ridge(K: np.ndarray, Y: np.ndarray, alpha, root_weight=None, intercept
 
 def _solve_one(K, Y, alpha, s, intercept, overwrite):
     """(c, b, relative residual, jitter): a float32 factor refined to float64 where that is enough, else a float64 factor."""
-    found = _solve_mixed(K, Y, alpha, s, intercept) if overwrite else None
+    found = _solve_mixed(K, Y, alpha, s, intercept) if overwrite and not is_tensor(K) else None
     if found is not None:
         return *found, 0.0
     factor = safe_cholesky(K, shift=alpha, overwrite=overwrite)
@@ -95,7 +97,9 @@ def _roots(root_weight, n):
 
 def _scale_in_place(K, s):
     """S K S without a second matrix."""
-    if (s != 1.0).any():
+    if is_tensor(K):
+        scale_both(K, s)
+    elif (s != 1.0).any():
         with np.errstate(over="ignore"):  # the factorisation refuses what is not finite
             K *= s[:, None].astype(K.dtype)
             K *= s.astype(K.dtype)

@@ -19,7 +19,7 @@ from mercer.linalg import Status
 from mercer.solvers.rows import RowCache
 from mercer.threads import map_tiles, stopping
 
-__all__ = ["DualProblem", "DualSolution", "duality_gap", "solve_dual"]
+__all__ = ["DualProblem", "DualSolution", "Progress", "certified", "duality_gap", "largest_slopes", "solve_dual"]
 
 _BLOCK = 2048
 _WHOLE = 2048  # up to here all variables are one block
@@ -167,16 +167,9 @@ class _BlockSMO:
         inside = np.flatnonzero(self.beta)
         return self.cache.pace * self.n * int((~self.cache.known(inside, self.n)).sum())
 
-    def _violation(self, beta=None):
-        """Largest violation in play, slopes up and down, and for each part its smallest slope up and largest down."""
-        from mercer.solvers import _compiled
-
-        n, parts = self.active, self.problem.parts
-        up, down = np.empty((parts, n)), np.empty((parts, n))
-        beta = self.beta if beta is None else beta
-        _compiled.slopes(self.g, beta, self.lower, self.upper, self.problem.kink, parts, n, up, down)
-        low, high = up.min(axis=1), down.max(axis=1)
-        return float((high - low).max()), up, down, low, high
+    def _violation(self):
+        """Those of `largest_slopes` of the variables in play."""
+        return _slopes(self.g, self.beta, self.lower, self.upper, self.problem.kink, self.problem.parts, self.active)
 
     def _solve_one_block(self, violation, up, down, low, high):
         from mercer.solvers import _compiled
@@ -302,35 +295,53 @@ class _BlockSMO:
 
     # ------------------------------------------------------------------------------------ the answer
     def _solution(self, status, violation):
-        thresholds = self._thresholds()
         back = np.empty(self.n, dtype=np.intp)
         back[self.order] = np.arange(self.n)
-        beta, g = self.beta[back], self.g[back]
-        values = g - self.problem.linear
-        objective = float(0.5 * beta @ (g + self.problem.linear) + self.problem.kink * np.abs(beta).sum())
-        gap = duality_gap(self.problem, beta, g, thresholds)
-        return DualSolution(beta, thresholds, status, violation, gap, objective, self.iterations, values)
+        return certified(self.problem, self.beta[back], self.g[back], status, self.iterations, violation)
 
-    def _thresholds(self):
-        """Where the slopes of free variables meet, for positive and negative variables; between the borders if none is free.
 
-        A variable that rounding left beside its border counts as being there, else it alone would say what is not determined.
-        """
-        beta = self.beta
-        near = _BESIDE * np.abs(beta).max(initial=0.0)
-        for border in (self.upper, self.lower, np.zeros(self.n)):
-            beta = np.where(np.abs(beta - border) <= near, border, beta)
-        _, _, _, low, high = self._violation(beta)
-        free = (beta > self.lower) & (beta < self.upper) & (beta != 0)
-        if self.problem.parts == 1:
-            slope = self.g + np.sign(beta) * self.problem.kink
-            value = float(slope[free].mean()) if free.any() else _between(low[0], high[0])
-            return value, value
-        groups = (free & (beta > 0), free & (beta < 0))
-        above, below = (
-            float(self.g[f].mean()) if f.any() else _between(*ends) for f, *ends in zip(groups, low, high, strict=True)
-        )
-        return above, below
+def largest_slopes(problem: DualProblem, beta, g):
+    """Largest violation, slopes up and down, and for each part its smallest slope up and largest down."""
+    return _slopes(g, beta, problem.lower, problem.upper, problem.kink, problem.parts, len(beta))
+
+
+def _slopes(g, beta, lower, upper, kink, parts, n):
+    from mercer.solvers import _compiled
+
+    up, down = np.empty((parts, n)), np.empty((parts, n))
+    _compiled.slopes(g, beta, lower, upper, kink, parts, n, up, down)
+    low, high = up.min(axis=1), down.max(axis=1)
+    return float((high - low).max()), up, down, low, high
+
+
+def certified(problem: DualProblem, beta, g, status, iterations, violation=None) -> DualSolution:
+    """What is known of some variables from a gradient g = K beta + c that was made from scratch."""
+    thresholds = _thresholds(problem, beta, g)
+    violation = largest_slopes(problem, beta, g)[0] if violation is None else violation
+    objective = float(0.5 * beta @ (g + problem.linear) + problem.kink * np.abs(beta).sum())
+    gap = duality_gap(problem, beta, g, thresholds)
+    return DualSolution(beta, thresholds, status, violation, gap, objective, iterations, g - problem.linear)
+
+
+def _thresholds(problem, beta, g):
+    """Where the slopes of free variables meet, for positive and negative variables; between the borders if none is free.
+
+    A variable that rounding left beside its border counts as being there, else it alone would say what is not determined.
+    """
+    near = _BESIDE * np.abs(beta).max(initial=0.0)
+    for border in (problem.upper, problem.lower, np.zeros(len(beta))):
+        beta = np.where(np.abs(beta - border) <= near, border, beta)
+    _, _, _, low, high = largest_slopes(problem, beta, g)
+    free = (beta > problem.lower) & (beta < problem.upper) & (beta != 0)
+    if problem.parts == 1:
+        slope = g + np.sign(beta) * problem.kink
+        value = float(slope[free].mean()) if free.any() else _between(low[0], high[0])
+        return value, value
+    groups = (free & (beta > 0), free & (beta < 0))
+    above, below = (
+        float(g[f].mean()) if f.any() else _between(*ends) for f, *ends in zip(groups, low, high, strict=True)
+    )
+    return above, below
 
 
 def _between(low, high):

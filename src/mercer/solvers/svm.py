@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.linalg import Status
+from mercer.solvers.batch_smo import solve_duals
 from mercer.solvers.smo import DualProblem, DualSolution, solve_dual
 
-__all__ = ["Machine", "c_svc", "epsilon_svr", "nu_svc", "nu_svr", "one_class", "solve_machine"]
+__all__ = ["Machine", "c_svc", "epsilon_svr", "nu_svc", "nu_svr", "one_class", "solve_machine", "solve_machines"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,12 @@ def _filled(room, total):
     """`total` poured into the rooms from the first on."""
     before = np.concatenate([[0.0], np.cumsum(room)[:-1]])
     return np.clip(total - before, 0.0, room)
+
+
+def solve_machines(K, rows, problems: list[DualProblem], **options) -> list[Machine]:
+    """The machines of several C-SVC problems, each on some rows of a Gram that the GPU holds whole."""
+    found = solve_duals(K, rows, problems, **options)
+    return [_machine(s, s.beta, -s.thresholds[0]) for s in found]
 
 
 def solve_machine(K, kind: str, problem: DualProblem, **options) -> Machine:

@@ -1,0 +1,465 @@
+"""Source text of fused GPU kernels: one Triton function for a program, which makes tiles of the Gram and uses them up at once.
+
+The text comes from the closed set of operations alone. Constants are read from an array when the kernel runs, so that new
+parameter values give the same text, which is compiled once. Numbers of a tile are made in the precision of the computation;
+sums over the tiles of a row are float64, unless speed was asked for.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer import expr
+from mercer.engines import sources
+
+__all__ = ["MODES", "NARROW", "Code", "Shape", "generate", "padded_width"]
+
+NARROW = 64  # columns of rows that stay in registers while the other side passes by
+_LOG2E = math.log2(math.e)
+#: What is made of a tile, and how many tensors come out: products with one vector and with many, the tile, reductions.
+_PRODUCTS = ("one", "many")
+MODES = {"one": 1, "many": 1, "block": 1, "max": 2, "argmin": 3, "logsumexp": 3}
+
+
+def padded_width(d: int) -> int:
+    """Columns of rows with zeros behind them: a power of two, or a multiple of the step over columns."""
+    return max(16, 1 << (d - 1).bit_length()) if d <= NARROW else -(-d // 32) * 32
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the text depends on besides the program: what is made, widths of the rows, where close pairs are looked for."""
+
+    mode: str
+    double: bool
+    fast: bool
+    widths: tuple[int, ...]  # of products, padded
+    entries: tuple[int, ...]  # of column statistics
+    repaired: tuple[bool, ...]  # by product
+    same: bool  # whether a row can meet itself
+
+
+@dataclass(frozen=True)
+class Code:
+    """The text of a kernel, and the constants that it reads."""
+
+    text: str
+    constants: tuple[float, ...]
+
+
+def generate(program: expr.Program, layout: sources.Layout, shape: Shape) -> Code:
+    """Text for a program whose leaves the device can make."""
+    writer = _Writer(program, layout, shape)
+    return Code(writer.text(), tuple(writer.constants))
+
+
+class _Writer:
+    """Writes the lines. A name that is assigned inside an inner loop is used nowhere else: Triton would carry it through the loop
+    and refuse another type."""
+
+    def __init__(self, program, layout, shape):
+        self.program, self.layout, self.shape = program, layout, shape
+        self.constants: list[float] = []
+        self.lines: list[str] = []
+        self.once: list[str] = []  # before the loop, for what is inside it
+        self.folded: dict[str, sources.Leaf] = {}
+        self.real = "tl.float64" if shape.double else "tl.float32"
+        self.total = "tl.float32" if shape.fast else "tl.float64"
+
+    # ------------------------------------------------------------------------------------ the whole
+    def text(self):
+        tile = self._indented(2, self._tile)
+        head, foot = self._indented(1, self._head), self._indented(1, self._foot)
+        loads = [f"    c{i} = tl.load(C + {i})" for i in range(len(self.constants))]
+        loop = ["    for start in range(first, last, BN):"]
+        return "\n".join(["@triton.jit", f"def kernel({self._arguments()}):", *loads, *head, *loop, *tile, *foot, ""])
+
+    def _arguments(self):
+        products = [f"A{k}, B{k}" for k in range(len(self.shape.widths))]
+        statistics = [f"E{k}, F{k}, W{k}" for k in range(len(self.shape.entries))]
+        fixed = "BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BP: tl.constexpr, PREC: tl.constexpr"
+        return ", ".join(["O, O1, O2, V, C, T, R, Q, RI, QI", *products, *statistics, "n, m, p, per", fixed])
+
+    @property
+    def _mask(self):
+        return "" if self.shape.mode in _PRODUCTS else ", mask=there, other=0.0"
+
+    @property
+    def _tile_mask(self):
+        return "" if self.shape.mode in _PRODUCTS else ", mask=there[None, :], other=0.0"
+
+    def _indented(self, depth, write):
+        self.lines = []
+        write()
+        return ["    " * depth + line for line in self.lines]
+
+    def _put(self, *lines):
+        self.lines += lines
+
+    def _constant(self, value):
+        self.constants.append(float(value))
+        return f"c{len(self.constants) - 1}"
+
+    # ------------------------------------------------------------------------------------ before the loop, and after it
+    def _head(self):
+        self._put(
+            "rows = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)",
+            "inside = rows < n",
+            "first = tl.program_id(1) * per",
+            "split = tl.program_id(1).to(tl.int64)",
+            "tall = split * 0 + n",
+            "wide = split * 0 + m",  # products of numbers of columns need 64 bits, the numbers themselves do not
+            "last = tl.minimum(first + per, m)",
+        )
+        for k, (row, _) in enumerate(self.layout.vectors):
+            if row is not None:
+                self._put(f"r{k} = tl.load(R + {k} * tall + rows, mask=inside, other=0.0)")
+        if self.shape.same:
+            self._put("ri = tl.load(RI + rows, mask=inside, other=-1)")
+        for k, width in enumerate(self.shape.widths):
+            if width <= NARROW:
+                self._put(
+                    f"f{k} = tl.arange(0, {width})",
+                    f"a{k} = tl.load(A{k} + rows[:, None] * {width} + f{k}[None, :], mask=inside[:, None], other=0.0)",
+                )
+        self._put(*self.once)
+        getattr(self, f"_begin_{self.shape.mode}", lambda: None)()
+
+    def _foot(self):
+        getattr(self, f"_end_{self.shape.mode}", lambda: None)()
+
+    # ------------------------------------------------------------------------------------ inside the loop
+    def _tile(self):
+        self._put("cols = start + tl.arange(0, BN)", "there = cols < last")
+        if self.shape.mode in _PRODUCTS:
+            # Behind the last column stands the last one again, times 0: no mask on what is read, nor on the tile.
+            self._put("cols = tl.minimum(cols, last - 1)")
+        for k, (_, column) in enumerate(self.layout.vectors):
+            if column is not None:
+                self._put(f"q{k} = tl.load(Q + {k} * wide + cols{self._mask})")
+        if self.shape.same:
+            self._put("qi = tl.load(QI + cols, mask=there, other=-2)", "same = ri[:, None] == qi[None, :]")
+            self._put("apart = ri[:, None] != qi[None, :]")
+        for k, width in enumerate(self.shape.widths):
+            self._product(k, width)
+        for k, statistic in enumerate(self.layout.statistics):
+            self._column_statistic(k, statistic)
+        leaves = [self._leaf(number, leaf) for number, leaf in enumerate(self.layout.leaves)]
+        (result,) = self._program(self.program, leaves, "t")
+        self._put(f"k = tl.broadcast_to({result}, (BM, BN))")
+        getattr(self, f"_use_{self.shape.mode}")()
+
+    def _product(self, k, width):
+        dot = f"input_precision=PREC, out_dtype={self.real}"
+        if width <= NARROW:
+            self._put(
+                f"b{k} = tl.load(B{k} + cols.to(tl.int64)[None, :] * {width} + f{k}[:, None]{self._tile_mask})",
+                f"g{k} = tl.dot(a{k}, b{k}, {dot})",
+            )
+            return
+        self._put(
+            f"g{k} = tl.zeros((BM, BN), {self.real})",
+            f"for step{k} in range(0, {width}, BK):",
+            f"    f{k} = step{k} + tl.arange(0, BK)",
+            f"    a{k} = tl.load(A{k} + rows[:, None] * {width} + f{k}[None, :], mask=inside[:, None], other=0.0)",
+            f"    b{k} = tl.load(B{k} + cols.to(tl.int64)[None, :] * {width} + f{k}[:, None]{self._tile_mask})",
+            f"    g{k} = tl.dot(a{k}, b{k}, g{k}, {dot})",
+        )
+
+    def _leaf(self, number, leaf):
+        name = f"s{number}"
+        if leaf.kind == "distance" and self._folds(number, leaf):
+            self.folded[name] = leaf
+        elif leaf.kind == "distance":
+            self._distance(name, leaf)
+        elif leaf.kind == "inner":
+            self._put(f"{name} = g{leaf.of} + r{leaf.vector}[:, None] + q{leaf.vector}[None, :]")
+        elif leaf.kind == "product":
+            return f"g{leaf.of}"
+        elif leaf.kind == "row":
+            return f"r{leaf.vector}[:, None]"
+        elif leaf.kind == "column":
+            return f"q{leaf.vector}[None, :]"
+        elif leaf.kind == "columns":
+            return f"e{leaf.of}"
+        else:
+            self._put(
+                f"{name} = same.to({self.real})" if self.shape.same else f"{name} = tl.zeros((BM, BN), {self.real})"
+            )
+        return name
+
+    def _folds(self, number, leaf):
+        """Whether a distance is read by exponentials alone, which take it scaled beforehand and without a bound at 0."""
+        if self.shape.same or self.shape.repaired[leaf.of]:
+            return False
+        readers = set()
+        for row in self.program.instructions:
+            if number in expr.reads(row):
+                readers.add(row[0])
+            if row[-1] == number:  # another value is in this register from here on
+                return readers == {"exp"}
+        return readers == {"exp"} and number not in self.program.outputs
+
+    def _distance(self, name, leaf):
+        norms = f"(r{leaf.vector}[:, None] + q{leaf.vector}[None, :])"
+        self._put(f"{name} = {norms} - 2.0 * g{leaf.of}", f"{name} = tl.where({name} < 0.0, 0.0, {name})")
+        if self.shape.same:
+            self._put(f"{name} = tl.where(same, 0.0, {name})")
+        if self.shape.repaired[leaf.of]:
+            self._repair(name, leaf, norms)
+
+    def _repair(self, name, leaf, norms):
+        """Distances of close pairs by differences, in tiles that have any."""
+        k, width, others = leaf.of, self.shape.widths[leaf.of], " & apart" if self.shape.same else ""
+        limit = self._constant(sources.tau(np.dtype(np.float64 if self.shape.double else np.float32)))
+        self._put(
+            f"near{k} = ({name} < {limit} * {norms}){others}",
+            f"if tl.max(tl.max(near{k}.to(tl.int32), axis=1), axis=0) > 0:",
+            f"    direct{k} = tl.zeros((BM, BN), {self.real})",
+            f"    for column{k} in range(0, {width}):",
+            f"        x{k} = tl.load(A{k} + rows * {width} + column{k}, mask=inside, other=0.0)",
+            f"        y{k} = tl.load(B{k} + cols.to(tl.int64) * {width} + column{k}{self._mask})",
+            f"        z{k} = x{k}[:, None] - y{k}[None, :]",
+            f"        direct{k} += z{k} * z{k}",
+            f"    {name} = tl.where(near{k}, direct{k}, {name})",
+        )
+
+    def _column_statistic(self, k, statistic):
+        """A loop over the columns; both sides lie column by column in memory."""
+        width, real = self.shape.entries[k], "tl.float64" if statistic.function == "equal" else self.real
+        start = 1.0 if statistic.combine == "prod" else 0.0
+        names = [f"e{k}"] if statistic.order == 1 else [f"e{k}_{p}" for p in range(statistic.order)]
+        self._put(*(f"{name} = tl.full((BM, BN), {start}, {real})" for name in names))
+        self._put(
+            f"for entry{k} in range(0, {width}):",
+            f"    v{k} = tl.load(E{k} + entry{k} * tall + rows, mask=inside, other=0.0)[:, None]",
+            f"    w{k} = tl.load(F{k} + entry{k} * wide + cols{self._mask})[None, :]",
+        )
+        before, self.lines = self.lines, []
+        program = sources.column_program(statistic.function, statistic.parameter)
+        (value,) = self._program(program, [f"v{k}", f"w{k}"], f"u{k}_", real == "tl.float64")
+        self._put(*_combined(statistic, k, names, value))
+        self.lines = before + ["    " + line for line in self.lines]
+        if names[-1] != f"e{k}" or real != self.real:
+            self._put(f"e{k} = {names[-1]}.to({self.real})")
+
+    # ------------------------------------------------------------------------------------ programs
+    def _program(self, program, leaves, prefix, double=None):
+        """Lines of a register program; the names of its outputs."""
+        registers, numbers = dict(enumerate(leaves)), set()
+        double = self.shape.double if double is None else double
+        for number, (row, constants) in enumerate(zip(program.instructions, program.constants, strict=True)):
+            op, a, b, c, to = row
+            name = f"{prefix}{number}"
+            if op in ("min", "max") and registers[a] in numbers:  # a number is always the second
+                a, b = b, a
+            if op == "const":
+                numbers.add(name)
+            operands = [registers.get(a), registers.get(b), registers.get(c)]
+            self._operation(name, op, operands, constants, program, double)
+            registers[to] = name
+        return [registers[k] for k in program.outputs]
+
+    def _operation(self, name, op, operands, constants, program, double):
+        (scale, shift, value), (u, b, c) = constants, operands
+        if op == "exp":
+            self._exponential(name, u, scale, shift, double)
+            return
+        if op in expr.MAPPED:
+            u = u if scale == 1.0 else f"{self._constant(scale)} * {u}"
+            u = u if shift == 0.0 else f"{u} + {self._constant(shift)}"
+        if op == "table":
+            self._table(name, u, int(value), program.tables[int(value)])
+        elif op == "powc":
+            self._power(name, u, value)
+        elif op in _LONG:
+            real = "tl.float64" if double else "tl.float32"
+            self._put(*(line.format(to=name, u=f"({u})", v=name + "v", real=real) for line in _LONG[op]))
+        else:
+            v = self._constant(value) if op in ("const", "rdivc", "minc", "maxc") else ""
+            self._put(f"{name} = {_SHORT[op].format(u=f'({u})', b=b, c=c, v=v)}")
+
+    def _exponential(self, name, u, scale, shift, double):
+        """In float32 a power of two, with the factor folded into the constants."""
+        unit, word = (1.0, "exp") if double else (_LOG2E, "exp2")
+        if u in self.folded:
+            self._folded(name, self.folded[u], scale * unit, shift * unit, word)
+            return
+        u = u if scale * unit == 1.0 else f"{self._constant(scale * unit)} * {u}"
+        u = u if shift == 0.0 else f"{u} + {self._constant(shift * unit)}"
+        self._put(f"{name} = tl.{word}({u})")
+
+    def _folded(self, name, leaf, scale, shift, word):
+        """The exponential of a scaled distance: vectors are scaled before the loop; an entry takes a product and a sum."""
+        k, c = leaf.vector, self._constant(scale)
+        row = f"{c} * r{k}" if shift == 0.0 else f"{c} * r{k} + {self._constant(shift)}"
+        self.once += [f"{name}r = ({row})[:, None]", f"{name}g = -2.0 * {c}"]
+        self._put(f"{name} = tl.{word}(({name}g * g{leaf.of} + {name}r) + ({c} * q{k})[None, :])")
+
+    def _power(self, name, u, exponent):
+        """A power of a number >= 0; whole exponents keep the sign."""
+        v = self._constant(exponent)
+        whole = exponent == int(exponent)
+        inner = f"tl.abs({u})" if whole else u
+        self._put(f"{name} = tl.exp({v} * tl.log({inner}))")
+        if whole and int(exponent) % 2:
+            self._put(f"{name} = tl.where({u} < 0.0, -{name}, {name})")
+
+    def _table(self, name, u, number, function):
+        """Clenshaw's sum on the dyadic interval of each number; the bits of a float64 are the interval and the place in it."""
+        from mercer.engines import _compiled
+
+        intervals, terms = _compiled.TABLE_MAX_EXPONENT - _compiled.TABLE_MIN_EXPONENT + 1, 21
+        at_zero = self._constant(function(np.zeros(1))[0])
+        end = float(2.0 ** (_compiled.TABLE_MAX_EXPONENT + 1))
+        lines = [line.format(to=name, u=u, base=number * intervals * terms, last=terms - 1, terms=terms, top=intervals - 1,
+                             offset=1023 + _compiled.TABLE_MIN_EXPONENT, end=end, zero=at_zero, real=self.real)
+                 for line in _TABLE]  # fmt: skip
+        self._put(*lines)
+
+    # ------------------------------------------------------------------------------------ what is made of a tile
+    def _begin_one(self):
+        self._put(f"total = tl.zeros((BM,), {self.total})")
+
+    def _use_one(self):
+        self._put(
+            "v = tl.load(V + cols, mask=there, other=0.0)", f"total += tl.sum(k * v[None, :], axis=1).to({self.total})"
+        )
+
+    def _end_one(self):
+        self._put("tl.store(O + split * n + rows, total, mask=inside)")
+
+    def _begin_many(self):
+        self._put("rhs = tl.program_id(2) * BP + tl.arange(0, BP)", f"total = tl.zeros((BM, BP), {self.total})")
+
+    def _use_many(self):
+        self._put(
+            "which = there[:, None] & (rhs[None, :] < p)",
+            "v = tl.load(V + cols.to(tl.int64)[:, None] * p + rhs[None, :], mask=which, other=0.0)",
+            f"total += tl.dot(k, v, input_precision=PREC, out_dtype={self.real}).to({self.total})",
+        )
+
+    def _end_many(self):
+        self._put("where = (split * n + rows[:, None]) * p + rhs[None, :]")
+        self._put("tl.store(O + where, total, mask=inside[:, None] & (rhs[None, :] < p))")
+
+    def _use_block(self):
+        self._put("tl.store(O + rows[:, None] * wide + cols[None, :], k, mask=inside[:, None] & there[None, :])")
+
+    def _begin_max(self):
+        self._put(f'best = tl.full((BM,), float("-inf"), {self.real})', f"watch = tl.zeros((BM,), {self.real})")
+
+    def _use_max(self):
+        self._watch()
+        self._put('k = tl.where(there[None, :], k, float("-inf"))', "best = tl.maximum(best, tl.max(k, axis=1))")
+
+    def _end_max(self):
+        self._put("tl.store(O + split * n + rows, best, mask=inside)")
+        self._put("tl.store(O1 + split * n + rows, watch, mask=inside)")
+
+    def _begin_argmin(self):
+        self._put(f'best = tl.full((BM,), float("inf"), {self.real})', f"watch = tl.zeros((BM,), {self.real})")
+        self._put("place = tl.zeros((BM,), tl.int64)")
+
+    def _use_argmin(self):
+        self._watch()
+        self._put(
+            'k = tl.where(there[None, :], k, float("inf"))',
+            "low = tl.min(k, axis=1)",
+            "at = (start + tl.argmin(k, axis=1)).to(tl.int64)",
+            "place = tl.where(low < best, at, place)",
+            "best = tl.minimum(low, best)",
+        )
+
+    def _end_argmin(self):
+        self._end_max()
+        self._put("tl.store(O2 + split * n + rows, place, mask=inside)")
+
+    def _begin_logsumexp(self):
+        self._begin_max()
+        self._put("total = tl.zeros((BM,), tl.float64)")
+
+    def _use_logsumexp(self):
+        self._watch()
+        self._put(
+            'k = tl.where(there[None, :], k, float("-inf"))',
+            "new = tl.maximum(best, tl.max(k, axis=1))",
+            "parts = tl.sum(tl.exp(k - new[:, None]), axis=1)",
+            "total = total * tl.exp(best - new).to(tl.float64) + parts.to(tl.float64)",
+            "best = new",
+        )
+
+    def _end_logsumexp(self):
+        self._end_max()
+        self._put("tl.store(O2 + split * n + rows, total, mask=inside)")
+
+    def _watch(self):
+        """NaN and infinity are seen in a sum that is 0 without them: comparisons would lose them."""
+        self._put("watch += tl.sum(tl.where(there[None, :], k - k, 0.0), axis=1)")
+
+
+def _combined(statistic, k, names, value):
+    if statistic.combine == "prod":
+        return [f"{names[0]} *= {value}"]
+    if statistic.combine == "elementary":
+        steps = [f"{names[p]} += {value} * {names[p - 1]}" for p in range(statistic.order - 1, 0, -1)]
+        return [*steps, f"{names[0]} += {value}"]
+    return [f"{names[0]} += tl.load(W{k} + entry{k}) * {value}"]
+
+
+_SHORT = {
+    "affine": "{u}", "add": "{u} + {b}", "mul": "{u} * {b}", "fma": "{u} * {b} + {c}", "div": "{u} / {b}",
+    "rdivc": "{v} / {u}", "log": "tl.log({u})", "sqrt": "tl.sqrt({u})", "sin": "tl.sin({u})", "cos": "tl.cos({u})",
+    "const": "{v}", "where": "tl.where({u} >= 0.0, {b}, {c})",
+    # NaN goes through, as in NumPy: it is what the finite check looks for.
+    "min": "tl.where(({u} < {b}) | ({u} != {u}), {u}, {b})", "max": "tl.where(({u} > {b}) | ({u} != {u}), {u}, {b})",
+    "minc": "tl.where({u} > {v}, {v}, {u})", "maxc": "tl.where({u} < {v}, {v}, {u})",
+}  # fmt: skip
+
+# Cephes' rational function for tanh where 1 - 2/(e^2|x| + 1) would lose digits, and fdlibm's for acos, in float64.
+_LONG = {
+    "rsqrt0": ("{v} = {u}", "{to} = tl.where({v} <= 0.0, 0.0, 1.0 / tl.sqrt({v}))"),
+    "tanh": (
+        "{v} = {u}",
+        "{to}z = {v} * {v}",
+        "{to}p = (-9.64399179425052238628e-1 * {to}z - 9.92877231001918586564e1) * {to}z - 1.61468768441708447952e3",
+        "{to}q = (({to}z + 1.12811678491632931402e2) * {to}z + 2.23548839060100448583e3) * {to}z + 4.84406305325125486048e3",
+        "{to}e = 1.0 - 2.0 / (tl.exp(2.0 * tl.abs({v})) + 1.0)",
+        "{to}e = tl.where({v} < 0.0, -{to}e, {to}e)",
+        "{to} = tl.where(tl.abs({v}) > 0.625, {to}e, {v} + {v} * ({to}z * ({to}p / {to}q)))",
+    ),
+    "acos": (
+        "{v} = ({u}).to(tl.float64)",
+        "{v} = tl.where({v} > 1.0, 1.0, tl.where({v} < -1.0, -1.0, {v}))",
+        "{to}h = tl.abs({v}) > 0.5",
+        "{to}z = tl.where({to}h, 0.5 * (1.0 - tl.abs({v})), {v} * {v})",
+        "{to}p = ((7.91534994289814532176e-04 + {to}z * 3.47933107596021167570e-05) * {to}z - 4.00555345006794114027e-02)",
+        "{to}p = (({to}p * {to}z + 2.01212532134862925881e-01) * {to}z - 3.25565818622400915405e-01) * {to}z",
+        "{to}p = ({to}p + 1.66666666666666657415e-01) * {to}z",
+        "{to}q = ((7.70381505559019352791e-02 * {to}z - 6.88283971605453293030e-01) * {to}z + 2.02094576023350569471e+00)",
+        "{to}q = ({to}q * {to}z - 2.40339491173441421878e+00) * {to}z + 1.0",
+        "{to}s = tl.where({to}h, tl.sqrt({to}z), {v})",
+        "{to}s = {to}s + {to}s * ({to}p / {to}q)",
+        "{to}l = tl.where({v} < 0.0, 3.141592653589793 - 2.0 * {to}s, 2.0 * {to}s)",
+        "{to} = tl.where({to}h, {to}l, 1.5707963267948966 - {to}s).to({real})",
+    ),
+}
+
+_TABLE = (
+    "{to}a = ({u}).to(tl.float64)",
+    "{to}i = {to}a.to(tl.int64, bitcast=True)",
+    "{to}t = 2.0 * (({to}i & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000).to(tl.float64, bitcast=True) - 3.0",
+    "{to}i = ({to}i >> 52) - {offset}",
+    "{to}t = tl.where({to}i < 0, -1.0, tl.where({to}a >= {end}, 1.0, {to}t))",
+    "{to}i = tl.where({to}i < 0, 0, tl.where({to}i > {top}, {top}, {to}i)) * {terms} + {base}",
+    "{to}c = {to}t * 0.0",
+    "{to}d = {to}t * 0.0",
+    "for term in range(0, {last}):",
+    "    {to}n = 2.0 * {to}t * {to}c + (tl.load(T + {to}i + ({last} - term)) - {to}d)",
+    "    {to}d = {to}c",
+    "    {to}c = {to}n",
+    "{to}v = {to}t * {to}c + (tl.load(T + {to}i) - {to}d)",
+    "{to}v = tl.where({to}a <= 0.0, {zero}, {to}v)",
+    "{to} = tl.where({to}a != {to}a, {to}a, {to}v).to({real})",
+)
