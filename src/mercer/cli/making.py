@@ -15,6 +15,7 @@ from mercer.errors import TableError
 from mercer.estimators.table_model import TableModel
 from mercer.kernels import Kernel
 from mercer.random import generator
+from mercer.report.intervals import scores
 from mercer.report.study import Study
 
 __all__ = ["Made", "make_study"]
