@@ -73,6 +73,9 @@ demo: $(VENV)/.stamp prune-cache
 	@mkdir -p out
 	$(BIN)/mercer fit src/mercer/datasets/data/concrete.npz -o out/demo.mercer --report out/demo.html --force
 
+# Test processes are as many as cores: BLAS threads of their own would wait for one another, and small matrices take ten
+# times as long.
+test test-bounds test-lowest: export OPENBLAS_NUM_THREADS := 1
 test: $(VENV)/.stamp prune-cache
 	@tools/browser.sh
 	$(BIN)/python $(PYTEST) $(FAST)

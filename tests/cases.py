@@ -5,15 +5,21 @@
 
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from mercer import kernels as mk
 from mercer.gram import gram
 from mercer.kernels import Basis, Kernel
+from mercer.registry import ENGINES
 
 DTYPES = ("float64", "float32")
+NEEDED = {"torch": [pytest.mark.skipif(not find_spec("torch"), reason="needs torch")]}
+#: Engines that are held to `reference`; tests/test_gpu.py does the same for "cuda" where there is one.
+ENGINE_NAMES = [pytest.param(name, marks=NEEDED.get(name, ())) for name in sorted(set(ENGINES) - {"cuda"})]
 
 # ---------------------------------------------------------------------------------------------- how exact
 #: Largest error by operation and precision, relative to the largest entry (at least 1).

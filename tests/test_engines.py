@@ -4,22 +4,18 @@ This file also runs with array bounds checked, so it keeps to small data and few
 """
 
 import sys
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cases import DTYPES, TOLERANCE, Case, close, kernel_cases, sparse_random
+from cases import DTYPES, ENGINE_NAMES, NEEDED, TOLERANCE, Case, close, kernel_cases, sparse_random
 from mercer import kernels as mk
 from mercer.engines import BaseEngine, CpuEngine, Engine, ReferenceEngine, TorchEngine, get_engine
 from mercer.errors import NanError, NotDifferentiableError
 from mercer.gram import Gram, gram
 from mercer.registry import ENGINES
 
-NEEDED = {"torch": [pytest.mark.skipif(not find_spec("torch"), reason="needs torch")]}
-#: What is held to `reference`; tests/test_gpu.py does the same for "cuda" where there is one.
-NAMES = [pytest.param(name, marks=NEEDED.get(name, ())) for name in sorted(set(ENGINES) - {"cuda"})]
 TINY = (3, 5)  # tiles so small that a few rows have many of them, with ragged edges
 
 
@@ -375,7 +371,7 @@ def sparse_rows(dtype="float64"):
 
 
 @pytest.mark.parametrize("form", sparse_forms(sparse_rows()))
-@pytest.mark.parametrize("engine", NAMES)
+@pytest.mark.parametrize("engine", ENGINE_NAMES)
 def test_sparse_forms_equal_dense(engine, form):
     X = sparse_rows()
     S = sparse_forms(X)[form]
@@ -433,14 +429,14 @@ def test_wide_sparse_rows(kernel, dtype):
     close(K.dense(), expected, {"float64": 1e-10, "float32": 1e-5}[dtype])
 
 
-@pytest.mark.parametrize("engine", NAMES)
+@pytest.mark.parametrize("engine", ENGINE_NAMES)
 @pytest.mark.parametrize("kernel", [mk.RBF(covariance=np.eye(3)), mk.QuadraticForm(np.eye(3)), mk.Periodic()], ids=str)
 def test_sparse_rows_behind_a_map(kernel, engine):
     X = sparse_rows()
     close(gram(kernel, sp.csr_array(X), engine=engine).dense(), gram(kernel, X).dense(), 1e-12)
 
 
-@pytest.mark.parametrize("engine", NAMES)
+@pytest.mark.parametrize("engine", ENGINE_NAMES)
 @pytest.mark.parametrize("kernel", [mk.RBF(0.7), mk.Linear(), mk.Laplacian(metric="l1"), mk.Cosine()], ids=str)
 def test_sparse_rows_meet_dense_rows(kernel, engine):
     X = sparse_rows() + [0.0, 0.0, 5.0]

@@ -20,6 +20,7 @@ from cases import kernel_cases
 from estimator_cases import ESTIMATOR_CASES, answers, regression, suited
 from mercer import kernels as mk
 from mercer import validate
+from mercer.estimators.table_model import Coding, TableModel, laid_out
 from mercer.persist.container import FORMAT_VERSION
 from test_files import nameless
 from test_structured_everywhere import KINDS, take
@@ -68,6 +69,19 @@ def others():
     yield "basis", mercer.KernelRidge(kernel=mk.Basis.polynomials(2) + mk.RBF().centre()).fit(X, y), T
     yield "mixture", mercer.KernelRidge(kernel=mk.MixtureKernel(mk.MixtureModel(2, "diag", tol=0.1))).fit(X, y), T
     yield "function", mercer.KernelRidge(kernel=mk.RBF().warp(np.square)).fit(X, y), T
+    yield "compressed", mercer.compress(mercer.KernelRidge(kernel=mk.RBF()).fit(X, y), 4), T
+    coding, kind = Coding.learned("x", "numeric", X[:, 0]), Coding("kind", "category")
+    side = np.where(X[:, 1] > 0, "a", "b").astype(object)
+    inside = laid_out({**coding.coded(X[:, 0]), **kind.coded(side)}, "table")
+    model = mercer.KernelLogistic(kernel=mk.RBF().on("x") + mk.Categorical().on("kind")).fit(
+        inside, (y > 0).astype(int)
+    )
+    names = ("no", "yes")
+    yield (
+        "table",
+        TableModel(model, "classification", "y", (coding, kind), "table", names),
+        {"x": X[:ASKED, 0].tolist(), "kind": ["a", "b", "c"]},
+    )
     few = np.arange(3.0)  # so few values are not packed
     yield "bytes", mercer.KernelRidge(kernel=mk.Spectrum(2)).fit([b"ab\x00c", b"bcab", b"\xffab"], few), None
     for kind in (set, frozenset):
@@ -102,7 +116,11 @@ def rest():
 
 
 def asked(model, T):
-    rows = np.array(T) if T is not None else validate.take(model.X_fit_, np.arange(ASKED))
+    """What a model says of rows of JSON: numbers, columns by name, or if None some of its own."""
+    if T is None:
+        rows = validate.take(model.X_fit_, np.arange(ASKED))
+    else:
+        rows = {name: np.array(column) for name, column in T.items()} if isinstance(T, dict) else np.array(T)
     return np.asarray(answers(model, rows))
 
 

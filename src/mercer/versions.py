@@ -7,7 +7,7 @@ from importlib import metadata
 from mercer._version import __version__
 
 _REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "threadpoolctl", "joblib")
-_OPTIONAL = ("torch", "triton", "dask", "distributed", "matplotlib", "networkx", "onnx", "skglm", "pandas", "polars", "pyarrow",
+_OPTIONAL = ("torch", "triton", "dask", "distributed", "matplotlib", "networkx", "onnx", "pandas", "polars", "pyarrow",
              "rich")  # fmt: skip
 _POOL_FIELDS = ("user_api", "internal_api", "version", "num_threads", "threading_layer", "architecture")
 
