@@ -176,7 +176,12 @@ def test_text_alone_and_without_a_header(capsys, folder):
     said = found(capsys, "fit", "a.tsv.gz", "--no-header", "--target", "0", "--text", "1")
     assert said["kernel"].startswith("TfIdf")
     assert said["scores"]["accuracy"][0] == 1.0
-    assert found(capsys, "predict", "model.mercer", "a.tsv.gz", "--no-header")["rows"] == 80
+    with_target = found(capsys, "predict", "model.mercer", "a.tsv.gz", "--no-header")
+    assert with_target["rows"] == 80
+    with gzip.open("a.tsv.gz", "rt") as file, open("new.tsv", "w") as new:
+        new.writelines(line.split("\t")[1] for line in file)
+    without = found(capsys, "predict", "model.mercer", "new.tsv", "--no-header")
+    assert without["predictions"] == with_target["predictions"]
 
 
 def test_strings_get_substrings(capsys, folder):

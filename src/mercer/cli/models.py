@@ -11,7 +11,7 @@ from mercer.errors import ModelFileError
 from mercer.estimators.table_model import TableModel
 from mercer.persist import load
 
-__all__ = ["check_is_no_pickle", "raw_columns", "read_model"]
+__all__ = ["check_is_no_pickle", "in_order", "raw_columns", "read_model"]
 
 
 def read_model(path: str) -> TableModel:
@@ -36,6 +36,17 @@ def check_is_no_pickle(path: str):
     ):
         raise ModelFileError(f"{shown(path)}: a pickle can run any code when it is read, and mercer reads none; load it "
                              "in Python if you trust it, and write it again with mercer.save")  # fmt: skip
+
+
+def in_order(model: TableModel, sheet: Sheet) -> Sheet:
+    """Columns without names, of rows without a target, by the names of those that the model reads."""
+    if model.layout == "sparse" or len(sheet.columns) != len(model.names):
+        return sheet
+    renamed = dict(zip(sheet.columns, model.names, strict=True))
+    return Sheet(
+        {renamed[name]: column for name, column in sheet.columns.items()},
+        mixed={renamed[name]: about for name, about in sheet.mixed.items()},
+    )
 
 
 def raw_columns(model: TableModel, sheet: Sheet) -> tuple[dict[str, np.ndarray], object]:

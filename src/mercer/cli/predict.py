@@ -20,7 +20,7 @@ def arguments(parser):
 
 
 def run(options, console: Console) -> Outcome:
-    from mercer.cli.models import raw_columns, read_model
+    from mercer.cli.models import in_order, raw_columns, read_model
     from mercer.cli.tables import read_sheets
     from mercer.errors import TableError
 
@@ -29,7 +29,8 @@ def run(options, console: Console) -> Outcome:
     if options.probability and not model.has_probabilities:
         raise TableError(f"a {type(model.model).__name__} has no probabilities; fit with --model logistic or gp")
     train, test = read_sheets(options.data, header=not options.no_header, missing=options.missing, targets=False)
-    columns, matrix = raw_columns(model, train if test is None else test)
+    sheet = train if test is None else test
+    columns, matrix = raw_columns(model, in_order(model, sheet) if options.no_header else sheet)
     found = model.predict(columns, matrix).tolist()
     table = {model.target: found}
     if options.probability and model.classes is not None:
