@@ -273,6 +273,8 @@ def test_messages_lose_what_a_machine_adds():
     expected = "needs 9 TB, the memory budget is .... One sweep is predicted to take .... What helps: x"
     assert bad_input_table.scrubbed(text) == expected
     assert bad_input_table.scrubbed("a str among {'b', 'a'} or {x: y}") == "a str among {'a', 'b'} or {x: y}"
+    slow = "predicted to take 25.2 min. Try cg, 22.5 min for each of some 100 iterations"
+    assert bad_input_table.scrubbed(slow) == "predicted to take .... Try cg, ... for each of some 100 iterations"
     assert bad_input_table.scrubbed("the memory budget is 2 GB.") == "the memory budget is 2 GB."
     assert len(bad_input_table.scrubbed("word " * 300)) <= bad_input_table.LONGEST
     assert bad_input_table.scrubbed("word " * 300).endswith("word ...")

@@ -105,7 +105,8 @@ def scrubbed(message: str) -> str:
     text = re.sub(
         r"\{([^{}:]*)\}", lambda m: "{" + ", ".join(sorted(m[1].split(", "))) + "}", text
     )  # sets have no order
-    text = re.sub(r"predicted to take [^.;]*?(?=[.;] |$)", "predicted to take ...", text)
+    text = re.sub(r"predicted to take .*?(?=[.;] |[.;]?$)", "predicted to take ...", text)
+    text = re.sub(r"[\d.]+ \w+ for each", "... for each", text)
     text = re.sub(r"budget is (?!2 GB)[\d.]+ \w+", "budget is ...", text)
     return text if len(text) <= LONGEST else text[: LONGEST - 3].rsplit(" ", 1)[0] + " ..."
 
