@@ -172,3 +172,16 @@ def test_a_sample_is_uniform_and_does_not_depend_on_the_cuts(monkeypatch):
     assert abs(counts - 200).max() < 5 * np.sqrt(200 * 0.8)
     everything = streams.look(streams.from_arrays(X, y), 80, np.random.default_rng(0))
     assert np.array_equal(everything.index, np.arange(50))
+
+
+def test_a_sample_has_the_smallest_of_the_numbers_drawn(monkeypatch):
+    monkeypatch.setattr(streams, "LOOK", 7)
+    X, y, w = np.arange(300.0).reshape(100, 3), np.arange(100.0), np.arange(1.0, 101.0)
+    for size in (1, 3, 20, 60, 99, 100, 200):
+        seen = streams.look(streams.from_arrays(X, y, w), size, np.random.default_rng(5))
+        smallest = np.sort(np.argsort(np.random.default_rng(5).random(100))[:size])
+        assert seen.n == 100
+        assert np.array_equal(seen.index, smallest)
+        assert np.array_equal(seen.sample.X, X[smallest])
+        assert np.array_equal(seen.sample.y[:, 0], y[smallest])
+        assert np.array_equal(seen.sample.w, w[smallest])

@@ -366,6 +366,27 @@ def test_balanced_classes_count_weights():
     np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+def test_the_order_of_marks_is_that_of_lexsort():
+    rng = np.random.default_rng(0)
+    for values in (3, 50, 10**9):
+        first, second = rng.integers(values, size=(2, 400)).astype(np.uint64)
+        order, repeated = validate._ordered(second, first)
+        assert np.array_equal(order, np.lexsort([second, first]))
+        same = (first[order[1:]] == first[order[:-1]]) & (second[order[1:]] == second[order[:-1]])
+        assert np.array_equal(repeated, np.flatnonzero(same) + 1)
+
+
+def test_many_rows_are_taken_as_few_are(monkeypatch):
+    monkeypatch.setattr(validate, "_MANY", 10)
+    X = np.random.default_rng(0).standard_normal((200_000, 3)).astype(np.float32)
+    index = np.random.default_rng(1).integers(len(X), size=150_000)
+    assert np.array_equal(validate.take(X, index), X[index])
+    assert np.array_equal(validate.take(X[::-2], index[index < 1000]), X[::-2][index[index < 1000]])
+    assert np.array_equal(validate.take(X, -1 - index), X[-1 - index])
+    with pytest.raises(IndexError):
+        validate.take(X, index + len(X))
+
+
 def test_canonical_rows():
     X = np.array([[1.0, 0.0], [2.0, 3.0], [1.0, -0.0], [2.0, 3.0], [0.0, 0.0], [2.0, 3.0]])
     y, w = np.array([0, 1, 0, 0, 1, 1]), np.array([1.0, 2.0, 3.0, 4.0, 0.0, 5.0])

@@ -172,17 +172,39 @@ def look(stream: "Stream | Held", size: int, rng: np.random.Generator) -> Look:
     does not depend on how the rows are cut."""
     if hasattr(stream, "look"):  # rows that are elsewhere send the sample alone
         return stream.look(size, rng)
-    n, index, kept, keys = 0, np.empty(0, np.intp), None, np.empty(0)
+    n, drawn = 0, _Drawn(size)
     for block in stream.blocks(LOOK):
-        m = len(block.y)
-        keys = np.concatenate([keys, rng.random(m)])
-        index = np.concatenate([index, np.arange(n, n + m)])
-        chosen = np.sort(np.argpartition(keys, size - 1)[:size]) if len(keys) > size else np.arange(len(keys))
-        both = block if kept is None else _joined([kept, block])
-        kept = Block(validate.take(both.X, chosen), both.y[chosen], both.w[chosen])
-        keys, index, n = keys[chosen], index[chosen], n + m
-    assert kept is not None
-    return Look(n, kept, index)
+        drawn.add(block, rng.random(len(block.y)), n)
+        n += len(block.y)
+    return Look(n, *drawn.result())
+
+
+class _Drawn:
+    """The rows with the smallest of the numbers seen. They are sorted out only when there are twice as many as wanted."""
+
+    def __init__(self, size):
+        self.size, self.bound, self.parts = size, np.inf, []
+
+    def add(self, block, keys, offset):
+        chosen = np.flatnonzero(keys < self.bound)
+        part = block if len(chosen) == len(keys) else _some(block, chosen)
+        self.parts.append((part, keys[chosen], offset + chosen))
+        if sum(len(keys) for _, keys, _ in self.parts) > 2 * self.size:
+            self._sort_out()
+
+    def _sort_out(self):
+        blocks, keys, index = zip(*self.parts, strict=True)
+        block, numbers, places = _joined(blocks), np.concatenate(keys), np.concatenate(index)
+        if len(numbers) > self.size:
+            chosen = np.sort(np.argpartition(numbers, self.size - 1)[: self.size])
+            block, numbers, places = _some(block, chosen), numbers[chosen], places[chosen]
+            self.bound = numbers.max()
+        self.parts = [(block, numbers, places)]
+
+    def result(self):
+        self._sort_out()
+        block, _, index = self.parts[0]
+        return block, index
 
 
 # ------------------------------------------------------------------------------------------------ inside
@@ -254,6 +276,10 @@ def _cut(blocks, size):
             count += len(block.y) - start
     if held:
         yield _joined(held)
+
+
+def _some(block, chosen):
+    return Block(validate.take(block.X, chosen), block.y[chosen], block.w[chosen])
 
 
 def _part(block, start, stop):

@@ -14,11 +14,21 @@ from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["ahead", "each_part", "map_tiles", "nested", "one_thread_blas", "stopping", "thread_count"]
+__all__ = [
+    "ahead",
+    "each_part",
+    "map_tiles",
+    "nested",
+    "one_thread_blas",
+    "part_rows",
+    "started",
+    "stopping",
+    "thread_count",
+]
 
 T = TypeVar("T")
 
-_WORTH_THREADS = 2**20  # numbers
+_WORTH_THREADS, _PART = 2**20, 2**17  # numbers that are worth threads, and those of one part
 _lock = threading.Lock()
 _state: dict = {"depth": 0, "limiter": None, "threads": 1, "controller": None, "pools": {}}
 _inside = threading.local()
@@ -125,6 +135,12 @@ def map_tiles(job: Callable[[int], object], count: int, threads: int | None = No
     return _run_parallel(job, count, threads)
 
 
+def part_rows(width: int) -> int:
+    """Rows of so many numbers that a thread passes over at a time: few enough for its cache, and so many that threads which take
+    turns in Python do not wait for one another."""
+    return max(1, _PART // max(width, 1))
+
+
 def each_part(job: Callable[[int], object], count: int, work: int) -> None:
     """job(0) ... job(count - 1) of plain passes over `work` numbers: by threads where that is worth their start."""
     if work >= _WORTH_THREADS:
@@ -156,6 +172,33 @@ def ahead(values: Iterable[T]) -> Iterator[T]:
             return
         _thread.start_new_thread(make, ())
         yield value
+
+
+def started(values: Iterable[T]) -> Iterator[T]:
+    """The same values, which another thread makes from now on, whether or not they are asked for yet."""
+    made: SimpleQueue = SimpleQueue()
+
+    def make():
+        try:
+            for value in values:
+                made.put((True, value))
+            made.put((False, None))
+        except BaseException as error:
+            made.put((False, error))
+
+    _thread.start_new_thread(make, ())
+    return _handed_over(made)
+
+
+def _handed_over(made):
+    while True:
+        good, value = _waited(made)
+        if good:
+            yield value
+        elif value is None:
+            return
+        else:
+            raise value
 
 
 def _waited(queue):

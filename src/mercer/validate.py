@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer.errors import KernelOutputError
 from mercer.registry import register_record
-from mercer.threads import each_part
+from mercer.threads import each_part, part_rows
 
 __all__ = [
     "Table",
@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 FLOATS = (np.float64, np.float32)
+_MANY = 2**22  # numbers that are worth threads to copy
 _CHANGEABLE = (np.ndarray, list, set, dict)
 
 
@@ -412,7 +413,24 @@ def n_rows(X) -> int:
 
 def take(X, index):
     """Rows by index array, boolean mask or slice, in whatever form the rows are."""
-    return X.take(index) if isinstance(X, Table) else X[index]
+    if isinstance(X, Table):
+        return X.take(index)
+    numbers = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"
+    many = numbers and getattr(index, "dtype", None) == np.intp and len(index) * X.shape[1] >= _MANY
+    # Places that are none are refused by NumPy.
+    return _gathered(X, index) if many and 0 <= index.min() <= index.max() < len(X) else X[index]
+
+
+def _gathered(X, index):
+    """X[index] by all threads: most of the time goes into fresh memory, and into rows that lie anywhere."""
+    out, step = np.empty((len(index), X.shape[1]), X.dtype), part_rows(X.shape[1])
+
+    def job(i):
+        some = slice(i * step, (i + 1) * step)
+        np.take(X, index[some], axis=0, out=out[some], mode="clip")  # "raise" would fill a copy of `out` first
+
+    each_part(job, -(-len(index) // step), out.size)
+    return out
 
 
 # ---------------------------------------------------------------------------------------------- estimators
@@ -598,21 +616,33 @@ def canonical(X, y, weight):
     """
     w = np.ones(n_rows(X)) if weight is None else weight
     kept = np.flatnonzero(w > 0)
-    rows, targets = take(X, kept), y[kept]
+    rows, targets = (X, y) if len(kept) == len(w) else (take(X, kept), y[kept])
     if isinstance(rows, Table) or getattr(rows, "ndim", 1) != 2:
         rows, targets, merged_weight, index = merged(rows, targets, w[kept])
         return rows, targets, merged_weight, kept[index]
     marks = np.stack([_content_hash(targets.reshape(len(kept), -1)), _content_hash(rows)])
-    order = np.lexsort(marks)  # by x first: targets in other units leave the order of different rows as it is
+    order, twins = _ordered(*marks)  # equal marks are equal rows, but for odd luck
     new = np.ones(len(order), dtype=bool)
-    equal = (marks[:, order[1:]] == marks[:, order[:-1]]).all(axis=0)
-    twins = np.flatnonzero(equal) + 1  # equal marks are equal rows, but for odd luck
     for i in np.split(twins, range(4096, len(twins), 4096)):
         a, b = order[i - 1], order[i]
         new[i] = _differ(rows, a, b) | _differ(targets.reshape(len(kept), -1), a, b)
-    first = order[new]
-    total = np.add.reduceat(w[kept][order], np.flatnonzero(new))
+    first = order[new] if len(twins) else order
+    total = np.add.reduceat(w[kept][order], np.flatnonzero(new)) if len(twins) else w[kept][order]
     return take(rows, first), targets[first], total, kept[first]
+
+
+def _ordered(second, first):
+    """Order by `first`, of equal ones by `second`, as lexsort has it, and the places in it that repeat the one before.
+
+    Few are equal: one sort of numbers, and another of those.
+    """
+    order = np.argsort(first)
+    same = first[order[1:]] == first[order[:-1]]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    some = order[tied]
+    order[tied] = some[np.lexsort((some, second[some], first[some]))]
+    after = np.flatnonzero(same) + 1
+    return order, after[second[order[after]] == second[order[after - 1]]]
 
 
 def _differ(rows, a, b):
@@ -622,7 +652,7 @@ def _differ(rows, a, b):
     return (rows[a] != rows[b]).any(axis=1)
 
 
-def _content_hash(X, step=512):
+def _content_hash(X):
     """A 64-bit number of the content of each row, the same for equal rows however they are stored; 0 and -0 are equal."""
     if sp.issparse(X):
         marks = _mixed(X.data, X.indices)
@@ -631,7 +661,7 @@ def _content_hash(X, step=512):
         if len(filled):
             out[filled] = np.add.reduceat(marks, X.indptr[filled])
         return out
-    columns = np.arange(X.shape[1])
+    columns, step = np.arange(X.shape[1]), part_rows(X.shape[1])
     out = np.empty(len(X), np.uint64)
 
     def job(i):

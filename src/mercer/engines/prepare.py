@@ -22,9 +22,7 @@ from mercer.kernels.statistics import (
 )
 from mercer.kernels.trace import Lowered
 from mercer.kernels.views import Features, View, chain
-from mercer.threads import each_part
-
-_PART = 1024  # rows that a thread passes over at a time
+from mercer.threads import each_part, part_rows
 
 __all__ = ["Prepared", "all_leaves", "diagonal", "diagonal_leaf", "external_tile", "prepare"]
 
@@ -261,13 +259,13 @@ def _mean(rows):
 
 def _less(rows, centre, dtype):
     """rows - centre, C-ordered, in a precision."""
-    out = np.empty(rows.shape, dtype)
+    out, step = np.empty(rows.shape, dtype), part_rows(rows.shape[1])
 
     def job(i):
-        some = slice(i * _PART, (i + 1) * _PART)
+        some = slice(i * step, (i + 1) * step)
         out[some] = rows[some] - centre
 
-    each_part(job, -(-len(rows) // _PART), rows.size)
+    each_part(job, -(-len(rows) // step), rows.size)
     return out
 
 
@@ -278,14 +276,14 @@ def _statistic_views(lowered):
 def _squared_norms(rows):
     if sp.issparse(rows):
         return np.asarray(rows.multiply(rows).sum(axis=1), np.float64).ravel()
-    out = np.empty(len(rows))
+    out, step = np.empty(len(rows)), part_rows(rows.shape[1])
 
     def job(i):
-        some = slice(i * _PART, (i + 1) * _PART)
+        some = slice(i * step, (i + 1) * step)
         with np.errstate(over="ignore"):  # refused later, by name
             out[some] = np.einsum("ij,ij->i", rows[some], rows[some], dtype=np.float64)
 
-    each_part(job, -(-len(rows) // _PART), rows.size)
+    each_part(job, -(-len(rows) // step), rows.size)
     return out
 
 
