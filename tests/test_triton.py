@@ -47,6 +47,7 @@ def interpreter(monkeypatch):
         pytest.skip("Triton was imported for a GPU before")
     monkeypatch.setattr("mercer.engines.tensors._said", set())
     monkeypatch.setattr("mercer.engines.tensors._broken", {})
+    monkeypatch.setattr("mercer.engines._triton_run._LONG", 0)  # with the loop over whole tiles
 
 
 def fusible(K):
@@ -286,7 +287,7 @@ def test_precision_is_a_choice(precision, dtype, tolerance):
 
 
 # ---------------------------------------------------------------------------------------------- text
-def code(kernel, X, mode="one", same=False, **changes):
+def code(kernel, X, mode="few", same=False, **changes):
     K = gram(kernel, X, X[:2] + 0, engine="reference")
     program = expr.compile_program([K.x.lowered.expression], K.x.lowered.parameters)
     layout = sources.layout(program, K.x)
@@ -305,12 +306,46 @@ def test_new_parameter_values_give_the_same_text():
 
 def test_equal_statistics_are_made_once():
     text = code(2 * mk.RBF(0.8) + mk.Matern(1.5) * mk.Linear(), rows((5, 3))).text
-    assert text.count("tl.dot") == 1
+    assert text.count("tl.dot") == 2  # of whole tiles, and of the rest
+
+
+def test_whole_tiles_have_no_masks():
+    """Loads with a mask, or from places that are looked up, do not run ahead of the products."""
+    made = code(2 * mk.RBF(0.8) + mk.Matern(1.5), rows((5, 3)))
+    before, whole, rest = made.text.split("for start in ")
+    assert "mask" not in whole
+    assert "minimum" not in whole
+    assert "mask=there" in rest
+    constants = [line for line in before.splitlines() if "tl.load(C" in line]
+    assert len(constants) == len(set(constants)) == len(made.constants)
+
+
+def test_many_columns_have_a_second_loop(monkeypatch):
+    monkeypatch.setattr("mercer.engines._triton_run._LONG", 5)
+    made, real = [], _triton_code.generate
+    monkeypatch.setattr(_triton_code, "generate", lambda *given: made.append(real(*given)) or made[-1])
+    for m in (4, 5):
+        K, dense = pair(mk.RBF(0.9), rows((7, 3)), rows((m, 3), seed=1))
+        close(K @ np.ones(m), dense.sum(1), 1e-12)
+    assert [code.text.count("for start in") for code in made] == [1, 2]
+
+
+def test_rows_are_multiplied_as_they_are():
+    """Scaled ones would be rounded to other numbers in TF32, and K(x, y) not be K(y, x)^T."""
+    text = code(mk.RBF(0.8), rows((5, 3)), fast=True).text
+    assert text.count("a0 = ") == 1
+    assert text.count("tl.dot(a0, b0, ") == 2
+
+
+def test_few_right_hand_sides_have_sums_of_their_own():
+    text = code(mk.RBF(0.8), rows((5, 3)), rhs=3).text
+    assert text.count("tl.dot") == 2
+    assert text.count("total2 += tl.sum(k * v2") == 2
 
 
 def test_sums_are_float64_unless_speed_is_asked_for():
     X = rows((5, 3))
-    assert "total = tl.zeros((BM,), tl.float64)" in code(mk.RBF(), X).text
+    assert "total0 = tl.zeros((BM,), tl.float64)" in code(mk.RBF(), X).text
     assert "float64" not in code(mk.RBF(), X, fast=True).text
 
 

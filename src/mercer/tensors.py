@@ -3,7 +3,7 @@
 import sys
 from contextlib import contextmanager
 
-__all__ = ["exact_products", "is_tensor"]
+__all__ = ["exact_products", "free_memory", "is_tensor"]
 
 
 def is_tensor(value) -> bool:
@@ -30,3 +30,11 @@ def exact_products(device, wanted="highest"):
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def free_memory(device) -> int:
+    """Bytes of a GPU that torch can give out: what the driver has, and what torch keeps while nobody uses it."""
+    import torch
+
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + kept

@@ -97,7 +97,7 @@ REDUCTIONS = {"sum": _Sum, "logsumexp": _LogSumExp, "max": _Max, "topk": _TopK, 
 
 # Of generated kernels come (splits, n) tensors: the best entry, the watch over NaN, and a sum or a place.
 def _join_sums(total):
-    return total.double().sum(0)
+    return total.double().sum(0)[:, 0]
 
 
 def _join_max(best, watch):
@@ -118,7 +118,7 @@ def _join_logs(best, watch, total):
 
 
 #: The mode of a generated kernel for a reduction, and what joins its parts.
-FUSED = {"sum": ("one", _join_sums), "max": ("max", _join_max), "argmin": ("argmin", _join_places),
+FUSED = {"sum": ("few", _join_sums), "max": ("max", _join_max), "argmin": ("argmin", _join_places),
          "logsumexp": ("logsumexp", _join_logs)}  # fmt: skip
 
 

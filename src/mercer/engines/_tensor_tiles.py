@@ -12,9 +12,19 @@ import numpy as np
 from mercer import expr
 from mercer.engines import columns, sources
 from mercer.engines.cpu import DISTANCE_TOLERANCE, ROUNDINGS, CpuEngine
-from mercer.tensors import exact_products
+from mercer.tensors import exact_products, free_memory
 
-__all__ = ["Place", "Side", "compiled", "needs_repair", "product_precision", "run_program", "send_table", "tile"]
+__all__ = [
+    "Place",
+    "Side",
+    "compiled",
+    "held",
+    "needs_repair",
+    "product_precision",
+    "run_program",
+    "send_table",
+    "tile",
+]
 
 _PAIRS = 2**24  # numbers in the rows of close pairs that are compared at a time
 _SHARE = 4  # a side that takes more than this part of the free memory is not kept on the device
@@ -40,11 +50,7 @@ class Place:
 
     def holds(self, bytes_needed) -> bool:
         """Whether so many bytes may be kept here."""
-        import torch
-
-        if self.device.type != "cuda":
-            return True
-        return bytes_needed * _SHARE <= torch.cuda.mem_get_info(self.device)[0]
+        return self.device.type != "cuda" or bytes_needed * _SHARE <= free_memory(self.device)
 
 
 def held(side) -> dict:

@@ -13,13 +13,14 @@ import numpy as np
 from mercer import expr
 from mercer.engines import sources
 
-__all__ = ["MODES", "NARROW", "Code", "Shape", "generate", "padded_width"]
+__all__ = ["FEW", "MODES", "NARROW", "Code", "Shape", "generate", "padded_width"]
 
 NARROW = 64  # columns of rows that stay in registers while the other side passes by
+FEW = 8  # right-hand sides up to which each has a sum of its own; more are a product of matrices
 _LOG2E = math.log2(math.e)
-#: What is made of a tile, and how many tensors come out: products with one vector and with many, the tile, reductions.
-_PRODUCTS = ("one", "many")
-MODES = {"one": 1, "many": 1, "block": 1, "max": 2, "argmin": 3, "logsumexp": 3}
+#: What is made of a tile, and how many tensors come out: products with few vectors and with many, the tile, reductions.
+_PRODUCTS = ("few", "many")
+MODES = {"few": 1, "many": 1, "block": 1, "max": 2, "argmin": 3, "logsumexp": 3}
 
 
 def padded_width(d: int) -> int:
@@ -38,20 +39,23 @@ class Shape:
     entries: tuple[int, ...]  # of column statistics
     repaired: tuple[bool, ...]  # by product
     same: bool  # whether a row can meet itself
+    rhs: int = 1  # right-hand sides, if few
+    long: bool = True  # whether there are so many columns that whole tiles are worth a loop of their own
 
 
 @dataclass(frozen=True)
 class Code:
-    """The text of a kernel, and the constants that it reads."""
+    """The text of a kernel, and what it reads: constants, and vectors of the columns (by number) times a factor."""
 
     text: str
     constants: tuple[float, ...]
+    scaled: tuple[tuple[int, float], ...] = ()
 
 
 def generate(program: expr.Program, layout: sources.Layout, shape: Shape) -> Code:
     """Text for a program whose leaves the device can make."""
     writer = _Writer(program, layout, shape)
-    return Code(writer.text(), tuple(writer.constants))
+    return Code(writer.text(), tuple(writer.constants), tuple(writer.scaled))
 
 
 class _Writer:
@@ -61,19 +65,28 @@ class _Writer:
     def __init__(self, program, layout, shape):
         self.program, self.layout, self.shape = program, layout, shape
         self.constants: list[float] = []
+        self.scaled: list[tuple[int, float]] = []
+        self.used = [0, 0]  # of both, by the text of a tile: its second writing uses the same ones
         self.lines: list[str] = []
         self.once: list[str] = []  # before the loop, for what is inside it
+        self.whole = True  # whether all columns of the tile are there
         self.folded: dict[str, sources.Leaf] = {}
         self.real = "tl.float64" if shape.double else "tl.float32"
         self.total = "tl.float32" if shape.fast else "tl.float64"
 
     # ------------------------------------------------------------------------------------ the whole
     def text(self):
-        tile = self._indented(2, self._tile)
+        loops = self._loop("first, last", False)
+        if self.shape.mode in _PRODUCTS and self.shape.long:
+            loops = [*self._loop("first, full", True), *self._loop("full, last", False)]
         head, foot = self._indented(1, self._head), self._indented(1, self._foot)
         loads = [f"    c{i} = tl.load(C + {i})" for i in range(len(self.constants))]
-        loop = ["    for start in range(first, last, BN):"]
-        return "\n".join(["@triton.jit", f"def kernel({self._arguments()}):", *loads, *head, *loop, *tile, *foot, ""])
+        return "\n".join(["@triton.jit", f"def kernel({self._arguments()}):", *loads, *head, *loops, *foot, ""])
+
+    def _loop(self, span, whole):
+        """Over whole tiles, in which nothing is masked and loads can run ahead, or over all or the rest."""
+        self.whole, self.used, self.once, self.folded = whole, [0, 0], [], {}
+        return [f"    for start in range({span}, BN):", *self._indented(2, self._tile)]
 
     def _arguments(self):
         products = [f"A{k}, B{k}" for k in range(len(self.shape.widths))]
@@ -98,8 +111,14 @@ class _Writer:
         self.lines += lines
 
     def _constant(self, value):
-        self.constants.append(float(value))
-        return f"c{len(self.constants) - 1}"
+        return f"c{self._number(self.constants, 0, float(value))}"
+
+    def _number(self, known, which, value):
+        """The place of a value in a list of those that the kernel reads."""
+        self.used[which] += 1
+        if self.used[which] > len(known):
+            known.append(value)
+        return self.used[which] - 1
 
     # ------------------------------------------------------------------------------------ before the loop, and after it
     def _head(self):
@@ -111,6 +130,7 @@ class _Writer:
             "tall = split * 0 + n",
             "wide = split * 0 + m",  # products of numbers of columns need 64 bits, the numbers themselves do not
             "last = tl.minimum(first + per, m)",
+            "full = last - (last - first) % BN",
         )
         for k, (row, _) in enumerate(self.layout.vectors):
             if row is not None:
@@ -131,15 +151,18 @@ class _Writer:
 
     # ------------------------------------------------------------------------------------ inside the loop
     def _tile(self):
-        self._put("cols = start + tl.arange(0, BN)", "there = cols < last")
-        if self.shape.mode in _PRODUCTS:
-            # Behind the last column stands the last one again, times 0: no mask on what is read, nor on the tile.
-            self._put("cols = tl.minimum(cols, last - 1)")
+        self._put("cols = start + tl.arange(0, BN)")
+        if not self.whole:
+            self._put("there = cols < last")
+            if self.shape.mode in _PRODUCTS:
+                # Behind the last column stands the last one again, times 0: no mask on what is read, nor on the tile.
+                self._put("cols = tl.minimum(cols, last - 1)")
         for k, (_, column) in enumerate(self.layout.vectors):
             if column is not None:
                 self._put(f"q{k} = tl.load(Q + {k} * wide + cols{self._mask})")
         if self.shape.same:
-            self._put("qi = tl.load(QI + cols, mask=there, other=-2)", "same = ri[:, None] == qi[None, :]")
+            there = "" if self.whole else ", mask=there, other=-2"
+            self._put(f"qi = tl.load(QI + cols{there})", "same = ri[:, None] == qi[None, :]")
             self._put("apart = ri[:, None] != qi[None, :]")
         for k, width in enumerate(self.shape.widths):
             self._product(k, width)
@@ -203,7 +226,8 @@ class _Writer:
 
     def _distance(self, name, leaf):
         norms = f"(r{leaf.vector}[:, None] + q{leaf.vector}[None, :])"
-        self._put(f"{name} = {norms} - 2.0 * g{leaf.of}", f"{name} = tl.where({name} < 0.0, 0.0, {name})")
+        self._put(f"{name} = {norms} - 2.0 * g{leaf.of}")
+        self._put(f"{name} = tl.maximum({name}, 0.0, propagate_nan=tl.PropagateNan.ALL)")
         if self.shape.same:
             self._put(f"{name} = tl.where(same, 0.0, {name})")
         if self.shape.repaired[leaf.of]:
@@ -291,11 +315,17 @@ class _Writer:
         self._put(f"{name} = tl.{word}({u})")
 
     def _folded(self, name, leaf, scale, shift, word):
-        """The exponential of a scaled distance: vectors are scaled before the loop; an entry takes a product and a sum."""
+        """The exponential of a scaled distance: vectors are scaled before the loop; an entry takes a product and a sum.
+
+        Rows are not scaled, which would be a sum and a sum: TF32 rounds what it multiplies, so that K(x, y) would no longer be
+        the transpose of K(y, x), and conjugate gradients break down on K^T K.
+        """
         k, c = leaf.vector, self._constant(scale)
+        of = len(self.layout.vectors) + self._number(self.scaled, 1, (k, scale))
         row = f"{c} * r{k}" if shift == 0.0 else f"{c} * r{k} + {self._constant(shift)}"
         self.once += [f"{name}r = ({row})[:, None]", f"{name}g = -2.0 * {c}"]
-        self._put(f"{name} = tl.{word}(({name}g * g{leaf.of} + {name}r) + ({c} * q{k})[None, :])")
+        self._put(f"{name}q = tl.load(Q + {of} * wide + cols{self._mask})")
+        self._put(f"{name} = tl.{word}(({name}g * g{leaf.of} + {name}r) + {name}q[None, :])")
 
     def _power(self, name, u, exponent):
         """A power of a number >= 0; whole exponents keep the sign."""
@@ -319,23 +349,30 @@ class _Writer:
         self._put(*lines)
 
     # ------------------------------------------------------------------------------------ what is made of a tile
-    def _begin_one(self):
-        self._put(f"total = tl.zeros((BM,), {self.total})")
+    # Where speed was asked for, sums of every 8th column are kept apart: a thread has those, and need not ask others.
+    def _begin_few(self):
+        size = "(BM, 8)" if self.shape.fast else "(BM,)"
+        self._put(*(f"total{i} = tl.zeros({size}, {self.total})" for i in range(self.shape.rhs)))
 
-    def _use_one(self):
-        self._put(
-            "v = tl.load(V + cols, mask=there, other=0.0)", f"total += tl.sum(k * v[None, :], axis=1).to({self.total})"
-        )
+    def _use_few(self):
+        there = "" if self.whole else ", mask=there, other=0.0"
+        for i in range(self.shape.rhs):
+            part = f"k * v{i}[None, :]"
+            part = f"tl.reshape({part}, (BM, BN // 8, 8))" if self.shape.fast else part
+            self._put(f"v{i} = tl.load(V + {i} * wide + cols{there})")
+            self._put(f"total{i} += tl.sum({part}, axis=1).to({self.total})")
 
-    def _end_one(self):
-        self._put("tl.store(O + split * n + rows, total, mask=inside)")
+    def _end_few(self):
+        for i in range(self.shape.rhs):
+            total = f"tl.sum(total{i}, axis=1)" if self.shape.fast else f"total{i}"
+            self._put(f"tl.store(O + (split * n + rows) * {self.shape.rhs} + {i}, {total}, mask=inside)")
 
     def _begin_many(self):
         self._put("rhs = tl.program_id(2) * BP + tl.arange(0, BP)", f"total = tl.zeros((BM, BP), {self.total})")
 
     def _use_many(self):
         self._put(
-            "which = there[:, None] & (rhs[None, :] < p)",
+            "which = " + ("" if self.whole else "there[:, None] & ") + "(rhs[None, :] < p)",
             "v = tl.load(V + cols.to(tl.int64)[:, None] * p + rhs[None, :], mask=which, other=0.0)",
             f"total += tl.dot(k, v, input_precision=PREC, out_dtype={self.real}).to({self.total})",
         )
@@ -351,8 +388,8 @@ class _Writer:
         self._put(f'best = tl.full((BM,), float("-inf"), {self.real})', f"watch = tl.zeros((BM,), {self.real})")
 
     def _use_max(self):
-        self._watch()
-        self._put('k = tl.where(there[None, :], k, float("-inf"))', "best = tl.maximum(best, tl.max(k, axis=1))")
+        self._watch("-inf")
+        self._put("best = tl.maximum(best, tl.max(k, axis=1))")
 
     def _end_max(self):
         self._put("tl.store(O + split * n + rows, best, mask=inside)")
@@ -363,9 +400,8 @@ class _Writer:
         self._put("place = tl.zeros((BM,), tl.int64)")
 
     def _use_argmin(self):
-        self._watch()
+        self._watch("inf")
         self._put(
-            'k = tl.where(there[None, :], k, float("inf"))',
             "low = tl.min(k, axis=1)",
             "at = (start + tl.argmin(k, axis=1)).to(tl.int64)",
             "place = tl.where(low < best, at, place)",
@@ -381,9 +417,8 @@ class _Writer:
         self._put("total = tl.zeros((BM,), tl.float64)")
 
     def _use_logsumexp(self):
-        self._watch()
+        self._watch("-inf")
         self._put(
-            'k = tl.where(there[None, :], k, float("-inf"))',
             "new = tl.maximum(best, tl.max(k, axis=1))",
             "parts = tl.sum(tl.exp(k - new[:, None]), axis=1)",
             "total = total * tl.exp(best - new).to(tl.float64) + parts.to(tl.float64)",
@@ -394,9 +429,10 @@ class _Writer:
         self._end_max()
         self._put("tl.store(O2 + split * n + rows, total, mask=inside)")
 
-    def _watch(self):
-        """NaN and infinity are seen in a sum that is 0 without them: comparisons would lose them."""
+    def _watch(self, worst):
+        """NaN and infinity are seen in a sum that is 0 without them: comparisons would lose them. What is missing is `worst`."""
         self._put("watch += tl.sum(tl.where(there[None, :], k - k, 0.0), axis=1)")
+        self._put(f'k = tl.where(there[None, :], k, float("{worst}"))')
 
 
 def _combined(statistic, k, names, value):

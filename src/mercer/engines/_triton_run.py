@@ -10,20 +10,22 @@ import logging
 import os
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from mercer.engines import _triton_code, columns
-from mercer.engines._tensor_tiles import Side, compiled, needs_repair, send_table
+from mercer.engines._tensor_tiles import Side, compiled, held, needs_repair, send_table
 
 __all__ = ["FusionError", "fused", "why_not"]
 
 _log = logging.getLogger("mercer.engines")
-_WORTH_TRIALS = 2**33  # entries of a Gram for which tiles are tried out
-_TRIAL = (2**16, 2**14)  # rows and columns of a trial
+_WORTH_TRIALS = 2**33  # entries of a Gram for which tiles are tried out, times the columns of its rows beyond some
+_TRIAL = (2**18, 2**14)  # rows and columns of a trial
+_TURNS = 3
+_LONG = 4096  # columns from which a second loop pays for the time to compile it
 _PROGRAMS = 8  # blocks of rows for each multiprocessor before columns are split
 _MOST_SPLITS = 64
 _functions: dict = {}
@@ -41,9 +43,11 @@ class Tiles:
     stages: int
 
 
-# The first of each needs the fewest registers for its size: it is what small products get, and wide rows do not spill.
-_SINGLE = [Tiles(128, 64, 32, 8, 2), Tiles(128, 64, 32, 4, 3), Tiles(128, 128, 32, 8, 2), Tiles(128, 128, 32, 8, 3),
+# The first of each is what small products get: good for all kernels, and no registers spill. Measured on an H200.
+_SINGLE = [Tiles(64, 128, 32, 4, 2), Tiles(128, 128, 32, 4, 2), Tiles(128, 64, 32, 4, 3), Tiles(128, 64, 32, 4, 2),
            Tiles(64, 128, 32, 4, 3), Tiles(128, 32, 32, 4, 3), Tiles(64, 64, 32, 4, 2), Tiles(32, 32, 16, 4, 1)]  # fmt: skip
+_WIDE = [Tiles(128, 128, 32, 8, 3), Tiles(128, 256, 32, 8, 3), Tiles(128, 128, 32, 4, 3), Tiles(64, 128, 32, 4, 3),
+         Tiles(64, 256, 32, 8, 4), Tiles(128, 64, 32, 8, 2), Tiles(64, 64, 32, 4, 2), Tiles(32, 32, 16, 4, 1)]  # fmt: skip
 _DOUBLE = [Tiles(64, 32, 16, 4, 2), Tiles(64, 64, 16, 8, 2), Tiles(32, 32, 16, 4, 2), Tiles(16, 16, 16, 2, 1)]
 _MANY = [Tiles(64, 64, 32, 4, 2), Tiles(128, 64, 32, 8, 2), Tiles(64, 32, 32, 4, 2), Tiles(32, 32, 16, 4, 1)]
 _INTERPRETED = [Tiles(16, 16, 32, 1, 1)]
@@ -93,7 +97,11 @@ class _Job:
     def __init__(self, place, mode, expression, x, y, V):
         self.place, self.mode, self.x, self.y, self.V = place, mode, x, y, V
         self.program, self.layout = compiled([expression], x)
-        self.code = _triton_code.generate(self.program, self.layout, self._shape())
+        self.shape = self._shape()
+        known, key = x.lowered.programs, ("triton", expression, self.shape)
+        if key not in known:
+            known[key] = _triton_code.generate(self.program, self.layout, self.shape)
+        self.code = known[key]
         self.rows, self.columns = Side(place, x, self.layout, 0), Side(place, y, self.layout, 1)
 
     def _shape(self):
@@ -103,8 +111,9 @@ class _Job:
         for statistic, d in zip(layout.statistics, entries, strict=True):
             columns.check_order(statistic, d)
         repaired = tuple(centred and self._repaired(view) for view, centred in layout.products)
+        rhs, same, long = self.V.shape[1] if self.mode == "few" else 1, x.same_side(y), len(y) >= _LONG
         return _triton_code.Shape(
-            self.mode, dtype == np.float64, self.place.fast, widths, entries, repaired, x.same_side(y)
+            self.mode, dtype == np.float64, self.place.fast, widths, entries, repaired, same, rhs, long
         )
 
     def _repaired(self, view):
@@ -116,13 +125,13 @@ class _Job:
     def run(self, tiles, n=None, m=None):
         """Launch on all rows, or on the first n and m of them."""
         n, m = n or len(self.x), m or len(self.y)
-        p = self.V.shape[1] if self.mode == "many" else 1
+        p = self.V.shape[1] if self.mode in ("few", "many") else 1
         rhs = 16 if p <= 16 else 32
         blocks = _ceil(n, tiles.BM)
         per, splits = _splits(self.place, blocks, m, tiles.BN)
         found = self._outputs(splits, n, m, p)
         rest = found + [found[0]] * (3 - len(found))
-        grid = (blocks, splits, _ceil(p, rhs))
+        grid = (blocks, splits, _ceil(p, rhs) if self.mode == "many" else 1)
         words = {"BM": tiles.BM, "BN": tiles.BN, "BK": tiles.BK, "BP": rhs, "PREC": self._precision()}
         with np.errstate(all="ignore"):  # in the interpreter; NaN and infinity are found by the caller
             _function(self.code.text)[grid](
@@ -141,31 +150,48 @@ class _Job:
 
         real = torch.float64 if self.place.dtype == np.float64 else torch.float32
         total = torch.float32 if self.place.fast else torch.float64
-        kinds = {"one": [total], "many": [total], "block": [real], "max": [real] * 2,
+        kinds = {"few": [total], "many": [total], "block": [real], "max": [real] * 2,
                  "argmin": [real, real, torch.int64], "logsumexp": [real, real, torch.float64]}[self.mode]  # fmt: skip
-        shape = {"many": (splits, n, p), "block": (n, m)}.get(self.mode, (splits, n))
+        shape = {"few": (splits, n, p), "many": (splits, n, p), "block": (n, m)}.get(self.mode, (splits, n))
         return [torch.empty(shape, dtype=kind, device=self.place.device) for kind in kinds]
 
     def _arguments(self, n, m):
         """What the kernel reads; whatever it does not read is any tensor."""
         place, layout = self.place, self.layout
-        constants = place.send(np.array(self.code.constants or (0.0,)))
+        constants = _constants(place, self.code.constants)
         tables = send_table(self.program.tables, place.device) if self.program.tables else constants
         V = constants if self.V is None else self.V
+        if self.mode == "few":
+            V = V.T.contiguous()
         index = [constants, constants]
         if self.x.same_side(self.y):
             index = [side.index()[:k] for side, k in ((self.rows, n), (self.columns, m))]
         products = [side.product(k)[:size] for k in range(len(layout.products))
                     for side, size in ((self.rows, n), (self.columns, m))]  # fmt: skip
-        return [V, constants, tables, self._vectors(self.rows, n), self._vectors(self.columns, m), *index, *products,
-                *self._entries(n, m)]  # fmt: skip
+        return [V, constants, tables, self._vectors(self.rows, n), self._vectors(self.columns, m, self.code.scaled), *index,
+                *products, *self._entries(n, m)]  # fmt: skip
 
-    def _vectors(self, side, size):
+    def _vectors(self, side, size, scaled=()):
+        """Vectors of a side, and some times factors, one below the other; of all rows, once for all products with them."""
+        if side.side.whole is not None or size < len(side):
+            return self._stacked(side, size, scaled)
+        known = held(side.side)
+        key = ("stack", self.layout.vectors, scaled, side.role, self.place.device, self.place.dtype)
+        if key not in known:
+            known[key] = self._stacked(side, size, scaled)
+        return known[key]
+
+    def _stacked(self, side, size, scaled):
         import torch
 
-        found = [side.vector(k) for k in range(len(self.layout.vectors))]
-        zero = self.place.send(np.zeros(size))
-        return torch.stack([zero if v is None else v[:size] for v in found]) if found else zero
+        found = [(k, 1.0) for k in range(len(self.layout.vectors))] + list(scaled)
+        kind = torch.float64 if self.place.dtype == np.float64 else torch.float32
+        out = torch.zeros((max(len(found), 1), size), dtype=kind, device=self.place.device)
+        for row, (k, factor) in zip(out, found, strict=False):
+            vector = side.vector(k)
+            if vector is not None:
+                torch.mul(vector[:size], factor, out=row)
+        return out
 
     def _entries(self, n, m):
         for k, statistic in enumerate(self.layout.statistics):
@@ -183,13 +209,9 @@ class _Job:
         return Tiles(*_chosen[key])
 
     def _key(self, settled):
-        import torch
-
-        device = self.place.device
-        name = torch.cuda.get_device_name(device) if device.type == "cuda" else "interpreter"
-        large = not settled and len(self.x) * len(self.y) >= _WORTH_TRIALS and device.type == "cuda"
-        text = hashlib.sha256(self.code.text.encode()).hexdigest()[:16]
-        return f"{name} {text} {self._precision()} {'tried' if large else 'first'}"
+        work = len(self.x) * len(self.y) * max(1.0, self._widest / _triton_code.NARROW)
+        large = not settled and work >= _WORTH_TRIALS and self.place.device.type == "cuda"
+        return _name(self.place.device, self.code.text, self._precision(), "tried" if large else "first")
 
     def _best(self, settled, key):
         trials = key.endswith("tried")
@@ -217,7 +239,13 @@ class _Job:
             return _INTERPRETED
         if self.place.dtype == np.float64:
             return _DOUBLE
-        return _MANY if self.mode == "many" else _SINGLE
+        if self.mode == "many":
+            return _MANY
+        return _WIDE if self._widest > _triton_code.NARROW else _SINGLE
+
+    @property
+    def _widest(self):
+        return max(self.shape.widths, default=1)
 
     def _seconds(self, tiles):
         import time
@@ -227,12 +255,29 @@ class _Job:
         if self.place.device.type != "cuda":
             return 0.0
         n, m = min(len(self.x), _TRIAL[0]), min(len(self.y), _TRIAL[1])
-        self.run(tiles, n, m)
-        torch.cuda.synchronize(self.place.device)
-        start = time.perf_counter()
-        self.run(tiles, n, m)
-        torch.cuda.synchronize(self.place.device)
-        return time.perf_counter() - start
+        times = []
+        for _ in range(_TURNS + 1):  # the first compiles
+            torch.cuda.synchronize(self.place.device)
+            start = time.perf_counter()
+            self.run(tiles, n, m)
+            torch.cuda.synchronize(self.place.device)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+
+@lru_cache(maxsize=1024)
+def _constants(place, values):
+    """Numbers on a device, which are many times the same."""
+    return place.send(np.array(values or (0.0,)))
+
+
+@cache
+def _name(device, text, precision, how):
+    """By which tiles are known again."""
+    import torch
+
+    card = torch.cuda.get_device_name(device) if device.type == "cuda" else "interpreter"
+    return f"{card} {hashlib.sha256(text.encode()).hexdigest()[:16]} {precision} {how}"
 
 
 class FusionError(RuntimeError):

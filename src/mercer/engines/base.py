@@ -52,6 +52,10 @@ class Engine:
         """This engine for data that lie on a device of torch's."""
         return self
 
+    def careful(self) -> "Engine":
+        """This engine for matrices that will be divided by, whatever speed it is set to."""
+        return self
+
     @property
     def where(self) -> str:
         """The device that computes, for people; "" for the processor."""

@@ -14,6 +14,7 @@ from mercer.engines.base import Engine
 from mercer.engines.cpu import CpuEngine
 from mercer.errors import EngineWarning, MemoryBudgetError, NanError
 from mercer.registry import register_engine
+from mercer.tensors import free_memory
 
 __all__ = ["SPARE", "CudaEngine", "TorchEngine"]
 
@@ -53,6 +54,11 @@ class TorchEngine(Engine):
     def at(self, device):
         return type(self)(self.precision, self.deterministic, self.on_oom, device)
 
+    def careful(self):
+        if self.precision != "fast":
+            return self
+        return type(self)("accurate", self.deterministic, self.on_oom, str(self.device))
+
     def __reduce__(self):
         return _again, (type(self), self.precision, self.deterministic, self.on_oom, str(self.device))
 
@@ -62,9 +68,7 @@ class TorchEngine(Engine):
         return str(self.device)
 
     def room(self):
-        import torch
-
-        return int(_ROOM * torch.cuda.mem_get_info(self.device)[0]) if self.device.type == "cuda" else None
+        return int(_ROOM * free_memory(self.device)) if self.device.type == "cuda" else None
 
     def place(self, dtype):
         """Where tiles of a Gram of this dtype are made."""
@@ -175,13 +179,15 @@ class TorchEngine(Engine):
 
     def product(self, x, y, V, expression, kind=None):
         """An expression of all pairs, times the tensor V: by one kernel for each block of rows, or tile by tile."""
-        out = V.new_zeros((len(x), V.shape[1]), dtype=kind)
+        import torch
+
+        parts = [V.new_zeros((0, V.shape[1]), dtype=kind)]
 
         def rows(start, stop):
-            out[start:stop] = self._some_rows(x.take(slice(start, stop)), y, V, expression)
+            parts.append(self._some_rows(x.take(slice(start, stop)), y, V, expression).to(parts[0].dtype))
 
         self._by_rows(rows, len(x), self._sweep(x, y, expression))
-        return out
+        return parts[1] if len(parts) == 2 else torch.cat(parts)
 
     def _right_hand_sides(self, V, x):
         """V on the device in the precision of the computation, and the precision of the product."""
@@ -195,10 +201,11 @@ class TorchEngine(Engine):
 
     def _some_rows(self, x, y, V, expression):
         from mercer.engines._tensor_tiles import tile
+        from mercer.engines._triton_code import FEW
 
-        found = self._fused("one" if V.shape[1] == 1 else "many", x, y, V, expression)
+        found = self._fused("few" if V.shape[1] <= FEW else "many", x, y, V, expression)
         if found is not None:
-            return found[0].sum(0).reshape(len(x), V.shape[1])
+            return found[0].sum(0) if len(found[0]) > 1 else found[0][0]
         total = V.new_zeros((len(x), V.shape[1]))
         for c, yj in self._columns(y):
             total += tile(self.place(x.dtype), [expression], x, yj)[0] @ V[c]
@@ -260,7 +267,7 @@ class TorchEngine(Engine):
         if op not in FUSED:
             return None
         mode, join = FUSED[op]
-        V = self.place(x.dtype).send(np.ones((len(y), 1))) if mode == "one" else None
+        V = self.place(x.dtype).send(np.ones((len(y), 1))) if mode == "few" else None
         found = self._fused(mode, x, y, V)
         return None if found is None else join(*(self._finite(part, x) for part in found))
 
