@@ -1,6 +1,8 @@
 """Solvers on a device of torch's: factors, ridge, landmarks, Gaussian processes and support vector machines equal the host's."""
 
+import threading
 import warnings
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -11,6 +13,7 @@ from cases import close
 from mercer import (
     SVC,
     SVR,
+    Engine,
     GaussianProcessRegressor,
     KernelKMeans,
     KernelNeighborsClassifier,
@@ -27,13 +30,13 @@ from mercer.errors import (
     NotSymmetricError,
     NumericalWarning,
 )
-from mercer.estimators import gaussian_methods
+from mercer.estimators import gaussian_methods, plan
 from mercer.gram import gram
 from mercer.linalg import Status, safe_cholesky
 from mercer.solvers import c_svc, solve_dual
 from mercer.solvers.gaussian import posterior
 from mercer.solvers.smo import largest_slopes
-from mercer.threads import ahead
+from mercer.threads import ahead, started
 
 if not find_spec("torch"):
     pytest.skip("needs torch", allow_module_level=True)
@@ -160,22 +163,28 @@ def test_an_interrupt_leaves_the_matrix_as_it_was(monkeypatch):
     close(given, K, 0)
 
 
-@pytest.mark.parametrize("centred", [False, True])
-def test_two_triangles_share_a_matrix(centred):
-    """L below, and the factor of its own second moments above."""
+def test_two_triangles_share_a_matrix():
+    """L below, and above it what applies the inverse of its own second moments."""
     X = rows(30)
     known = safe_cholesky(gram(mk.RBF(0.5), X, engine="torch").matrix(), overwrite=True)
-    L = np.linalg.cholesky(mk.RBF(0.5)(X))
-    found = tensors.own_second_moments(known, 300.0, centred, 0.2)
-    close(np.tril(known.array.numpy()), L, 1e-12)
-    C = 10 * L.T @ L - centred * np.outer(10 * L.sum(0), 10 * L.sum(0)) / 300.0 + 0.2 * np.eye(30)
-    close(found.solve(np.ones(30)), np.linalg.solve(C, np.ones(30)), 1e-10)
-    assert found.jitter == 0.0
-    known.array.zero_()
-    known.array[:, 0] = 1.0
-    assert tensors.own_second_moments(known, 1.0, False, 0.0).jitter > 0
+    L, R = np.linalg.cholesky(mk.RBF(0.5)(X)), rows(30)[:, :2]
+    for shift, whole in ((0.2, True), (0.7, False), (0.1, False)):
+        found = tensors.SharedMoments(known, 300.0, shift, whole)
+        close(np.tril(known.array.numpy()), L, 1e-12)
+        C = 10 * L.T @ L + shift * np.eye(30)
+        close(found.solve(R), np.linalg.solve(C, R), 1e-10)
     with pytest.raises(NotPSDError, match="a larger alpha"):
-        tensors.own_second_moments(known, 1.0, False, -1.0)
+        tensors.SharedMoments(known, 1.0, -1.0, False)
+
+
+def test_two_triangles_of_a_matrix_that_took_a_jitter():
+    A = gram(mk.RBF(0.5), rows(30), engine="torch").matrix()
+    diagonal = tensors.diagonal_of(A).copy()
+    A.diagonal().add_(0.25)
+    assert tensors._factorise(A) == 0
+    L = np.tril(A.numpy())
+    found = tensors.SharedMoments(tensors.TensorFactor(A, diagonal, 0.25), 30.0, 0.5, True)
+    close(found.solve(np.eye(30)), np.linalg.inv(L.T @ L + 0.5 * np.eye(30)), 1e-10)
 
 
 # ---------------------------------------------------------------------------------------------- matrices where they are made
@@ -314,11 +323,55 @@ def landmark_fits(X, y, **options):
 def test_ridge_on_landmarks(own, intercept, monkeypatch):
     monkeypatch.setattr(sweeps, "_AT_ONCE", 100)
     if own:
-        monkeypatch.setattr(centres, "_MOST_SAMPLED", 10)
+        monkeypatch.setattr(centres, "MOST_SAMPLED", 10)
     X = rows(350)
     Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] + 3])
     here, there = landmark_fits(X, Y, fit_intercept=intercept, alpha=[3.0, 1.0])
     close(there.predict(X), here.predict(X), 1e-6)
+
+
+def test_values_that_are_made_meanwhile():
+    made, release = [], threading.Event()
+
+    def values():
+        for i in range(3):
+            made.append(i)
+            yield i
+        release.wait(10)
+        raise RuntimeError("no more")
+
+    coming = started(values())
+    release.set()
+    assert next(coming) == 0
+    assert [next(coming), next(coming)] == [1, 2]
+    with pytest.raises(RuntimeError, match="no more"):
+        next(coming)
+    assert list(started(iter(range(5)))) == list(range(5))
+    eager = threading.Event()
+    started(eager.set() for _ in range(1))  # nobody asks for it
+    assert eager.wait(10)
+
+
+def test_landmarks_on_a_device_need_one_matrix():
+    """100,000 of them fit a GPU of 140 GB."""
+    p = plan.Problem(8_800_000, 28, np.dtype(np.float32), landmarks=100_000, room=140 * 10**9)
+    assert 80e9 < plan.ridge_ways(p)["landmarks"].bytes < 100e9
+    assert plan.ridge_ways(replace(p, landmarks=30_000))["landmarks"].bytes == pytest.approx(5 * 8 * 9e8, rel=0.1)
+    assert plan.ridge_ways(replace(p, room=None))["landmarks"].bytes == pytest.approx(5 * 8e10, rel=0.1)
+
+
+def test_speed_does_not_reach_the_matrix_of_the_landmarks():
+    """TF32 entries would not be positive definite."""
+    fast = TorchEngine("fast")
+    assert fast.careful().precision == "accurate"
+    assert TorchEngine("float64").careful().precision == "float64"
+    X = rows(50).astype(np.float32)
+    found = centres.find_centres(
+        mk.RBF(1.3), streams.Held(X, X[:, :1], np.ones(50)), 10, "uniform", rng=np.random.default_rng(0),
+        engine=Engine("torch", precision="fast"),
+    )  # fmt: skip
+    assert found._double().engine.precision == "accurate"
+    assert found.gram.engine.precision == "fast"
 
 
 @pytest.mark.parametrize("keeps", [True, False])

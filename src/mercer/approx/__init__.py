@@ -1,6 +1,6 @@
 """Approximations: landmarks, passes over rows, explicit feature maps."""
 
-from mercer.approx.centres import MOST_LANDMARKS, Centres, choosing_bytes, find_centres
+from mercer.approx.centres import MOST_LANDMARKS, MOST_SAMPLED, Centres, choosing_bytes, find_centres
 from mercer.approx.cluster import (
     DaskLogisticSweeps,
     DaskRows,
@@ -26,6 +26,7 @@ __all__ = [
     "FOURIER_KINDS",
     "LANDMARKS",
     "MOST_LANDMARKS",
+    "MOST_SAMPLED",
     "REDUCTIONS",
     "REFITS",
     "SKETCH_KINDS",

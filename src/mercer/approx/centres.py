@@ -12,10 +12,10 @@ from mercer.errors import NumericalWarning
 from mercer.gram import Gram, gram, prepared_gram
 from mercer.gram.plan import budget, require
 
-__all__ = ["MOST_LANDMARKS", "Centres", "choosing_bytes", "find_centres"]
+__all__ = ["MOST_LANDMARKS", "MOST_SAMPLED", "Centres", "choosing_bytes", "find_centres"]
 
 _CANDIDATES, _PER_LANDMARK = 20_000, 10  # rows among which landmarks are chosen: at least so many, and so many for each
-_MOST_SAMPLED = 30_000  # landmarks, on a device: beyond, a sample of rows takes longer than the rest
+MOST_SAMPLED = 30_000  # landmarks, on a device: beyond, a sample of rows takes longer than the rest
 MOST_LANDMARKS = 4000  # landmarks where a tolerance says how many
 _SAMPLE = (
     4,
@@ -60,12 +60,13 @@ class Centres:
             if hasattr(self.rows, "astype") and self.rows.dtype == np.float32
             else self.rows
         )
-        return gram(self.gram.kernel, rows, engine=self.gram.engine, memory=self.gram.memory, validated=True)
+        engine = self.gram.engine.careful()
+        return gram(self.gram.kernel, rows, engine=engine, memory=self.gram.memory, validated=True)
 
     def sample_gram(self) -> Gram | None:
         """Gram of the sample with the landmarks. None where a device has room for one matrix of the landmarks, but not for two:
         then the landmarks are the sample."""
-        if self.gram.engine.sums_rows and len(self.gram) > _MOST_SAMPLED:
+        if self.gram.engine.sums_rows and len(self.gram) > MOST_SAMPLED:
             return None
         return prepared_gram(self.gram, self.sample)
 
@@ -82,7 +83,9 @@ def find_centres(
     if own is not None:
         count = validate.n_rows(own)
     tol, most = (float(count), MOST_LANDMARKS) if isinstance(count, float) and count < 1 else (tol, int(count))
-    seen = streams.look(stream, max(_CANDIDATES, _SAMPLE[1] * most), rng)
+    # So many landmarks are their own sample, on a device, or have enough rows in one of this size.
+    each = _SAMPLE[1] if most <= MOST_SAMPLED else _PER_LANDMARK
+    seen = streams.look(stream, max(_CANDIDATES, each * most), rng)
     kernel = kernel._resolved(*(resolve_on or (seen.sample.X, seen.sample.w)))
     options = {"engine": engine, "memory": memory, "validated": True}
     if own is not None:

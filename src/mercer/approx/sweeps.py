@@ -9,7 +9,7 @@ from mercer.gram import prepared_gram
 from mercer.gram.plan import budget
 from mercer.solvers import Moments
 from mercer.streams import LOOK
-from mercer.threads import ahead, map_tiles
+from mercer.threads import ahead, map_tiles, started
 
 __all__ = ["LocalSweeps", "added", "bracketed", "cross_products", "tile_sums"]
 
@@ -26,7 +26,8 @@ class LocalSweeps:
 
     def __init__(self, stream, centres):
         self.stream, self.centres = stream, centres
-        self._memory: list | None = None
+        # Rows that a device keeps are prepared while it works on the landmarks.
+        self._memory = started(self._prepared(_AT_ONCE)) if self._keeps() else None
 
     def first(self) -> Moments:
         """Weights, targets and their products with the Gram."""
@@ -41,21 +42,28 @@ class LocalSweeps:
         """Blocks of rows and their Grams with the landmarks. A device need not wait for the host to prepare them."""
         if not self.centres.engine.sums_rows:
             return self._prepared(READ)
-        return self._kept() if self._keeps() else ahead(self._prepared(_AT_ONCE))
+        return ahead(self._prepared(_AT_ONCE)) if self._memory is None else self._kept()
 
     def _prepared(self, size):
         for block in self.stream.blocks(size):
             yield prepared_gram(self.centres, block.X), block
 
     def _keeps(self):
-        """Whether all rows can stay on the device from pass to pass."""
-        held, room = getattr(self.stream, "nbytes", None), budget(None, self.centres.engine.room())
-        return held is not None and held * _KEPT <= room
+        """Whether all rows can stay on a device from pass to pass, beside the matrix of the landmarks."""
+        engine, held = self.centres.engine, getattr(self.stream, "nbytes", None)
+        if not engine.sums_rows or held is None:
+            return False
+        return held * _KEPT <= budget(None, engine.room()) - 8 * len(self.centres) ** 2
 
     def _kept(self):
-        if self._memory is None:
-            self._memory = list(ahead(self._prepared(_AT_ONCE)))
-        return iter(self._memory)
+        if not isinstance(self._memory, list):
+            kept = []
+            for pair in self._memory:
+                kept.append(pair)
+                yield pair
+            self._memory = kept
+        else:
+            yield from self._memory
 
 
 def _moments(K, block) -> Moments:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.approx import choosing_bytes
+from mercer.approx import MOST_SAMPLED, choosing_bytes
 from mercer.errors import MemoryBudgetError
 from mercer.estimators.charts import remembered
 from mercer.gram.plan import budget, entry_seconds, human_bytes, human_seconds, require
@@ -34,7 +34,7 @@ __all__ = [
 USUAL_LANDMARKS = 2000  # of which tables speak where none are asked for
 _SWEEPS = 100  # what conjugate gradients usually need, with a factor of low rank to help them
 _PATH_MATRICES = 1.8  # of float64
-_LANDMARK_SWEEPS, _LANDMARK_MATRICES = 20, 5
+_LANDMARK_SWEEPS, _LANDMARK_MATRICES, _SHARED_MATRICES = 20, 5, 1.1
 _SAMPLED = 6000  # rows of the sample, times copies of them, that are held with their products at a time
 _LOGISTIC_SWEEPS, _LOGISTIC_STEPS = 60, 10  # passes over the rows, and Newton steps
 #: A pass takes so much of the time of a Gram that is kept, as it writes none, and so many seconds for each entry and target.
@@ -145,13 +145,15 @@ def ridge_ways(p: Problem) -> dict[str, Way]:
     primal = 8 * (2 * p.n * p.features + 2 * p.features**2) if narrow else math.inf
     seconds = 2.0 * p.n * p.features**2 / 3e10 + p.cholesky(p.features) if narrow else math.inf
     exact = 1.2 * p.dtype.itemsize * p.n * p.n
+    shared = p.room is not None and p.landmarks > MOST_SAMPLED  # both factors lie in one matrix
+    matrices = _SHARED_MATRICES if shared else _LANDMARK_MATRICES
     return {
         "primal": Way(primal, seconds, _against(primal, p) if narrow else "the kernel has no finite explicit features"),
         "exact": Way(exact, p.sweep + p.cholesky(p.n), _against(exact, p)),
         "cg": Way(
             64 * p.n * 8 + cg_rank(p.n, p.dtype, p.limit) * p.n * p.dtype.itemsize, p.sweep * _SWEEPS, _too_long(p)
         ),
-        **_on_landmarks(p, _LANDMARK_MATRICES, _LANDMARK_SWEEPS * p.passage + 4 * p.cholesky(p.landmarks)),
+        **_on_landmarks(p, matrices, _LANDMARK_SWEEPS * p.passage + 4 * p.cholesky(p.landmarks)),
     }
 
 

@@ -17,7 +17,7 @@ from mercer.linalg.eigen import smallest_eigenvalue
 from mercer.linalg.factor import Factor
 from mercer.tensors import exact_products, is_tensor
 
-__all__ = ["TensorFactor", "add_square", "diagonal_of", "own_second_moments", "safe_tensor_cholesky", "scale_both",
+__all__ = ["SharedMoments", "TensorFactor", "add_square", "diagonal_of", "safe_tensor_cholesky", "scale_both",
            "second_moments"]  # fmt: skip
 
 BLOCK = 2048  # rows of a block: products of such blocks keep a GPU busy
@@ -167,7 +167,7 @@ class TensorFactor(Factor):
         C = self.array if overwrite else self.array.clone()
         with exact_products(C.device):
             _invert_triangle(C)
-            _square_triangle(C, C)
+            _square_triangle(C)
         _mirror(C)
         return C
 
@@ -202,36 +202,65 @@ def second_moments(known: Any, parts, centred: bool):
         return (C - mean[:, None] * (mean / total)) if centred else C
 
 
-def own_second_moments(known: Any, weight: float, centred: bool, shift: float) -> TensorFactor:
-    """The factor of weight / n L^T L + shift I: rows of the matrix itself stand for all, of which there are `weight`.
+class SharedMoments:
+    r"""R -> (weight / n L^T L + shift I)^-1 R where rows of the matrix itself stand for all, of which there are `weight`.
 
-    It goes into the other triangle of the matrix that holds L (`matrix` of an engine leaves room for its diagonal), since two
-    matrices of 80 GB do not fit a GPU. What was there of K is lost.
+    With c = n shift / weight it is :math:`\tfrac{n}{w} L^{-1} (K + cI)^{-1} L`: the factor of K + c I is enough. It goes into
+    the other triangle of the matrix that holds L (`matrix` of an engine leaves room for its diagonal), since two matrices of
+    80 GB do not fit a GPU. Of K nothing is left then; `whole` says whether it is still there.
     """
+
+    def __init__(self, known: Any, weight: float, shift: float, whole: bool):
+        self.L, self.scale = known.array, weight / known.n
+        self.factor = _factor_beside(known, shift / self.scale, whole)
+
+    def solve(self, R):
+        with _at(self.L, R) as T:
+            T = _multiply_lower(self.L, T)
+            _substitute(self.factor, T, False)
+            _substitute(self.factor, T, True)
+            _substitute(self.L, T, False)
+            return T.cpu().numpy() / self.scale
+
+
+def _factor_beside(known, shift, whole):
+    """The factor of L L^T + shift I in the triangle above L. There, `whole`: K without its diagonal, else nothing of use."""
     L = known.array
     n, step = len(L), L.stride(0)
     other = L.as_strided((n, n), (1, step), L.storage_offset() + step - n)
-    diagonal, jitters = None, [0.0]
-    while jitters:
+    if whole:
+        _move_triangle(L, other)
+        _set_diagonal(other, known.diagonal + known.jitter + shift)
+    else:
         with exact_products(L.device):
-            _square_triangle(L, other, weight / n, _column_sums(L) * weight**0.5 / n if centred else None)
-        if diagonal is None:
-            diagonal = diagonal_of(other).astype(np.float64) + shift
-            jitters = ladder(diagonal, known.dtype)
-        jitter = jitters.pop(0) if jitters else 0.0
-        _set_diagonal(other, diagonal + jitter)
-        with exact_products(L.device):
-            if not _factorise(other):
-                return TensorFactor(other, diagonal, jitter)
-    raise NotPSDError(f"the preconditioner is not positive definite with a shift of {shift:g}; use a larger alpha")
+            _outer_triangle(L, other)
+        other.diagonal().add_(shift)
+    with exact_products(L.device):
+        if _factorise(other):
+            raise NotPSDError(
+                f"the preconditioner is not positive definite with a shift of {shift:g}; use a larger alpha"
+            )
+    return other
 
 
-def _column_sums(L):
-    total = L.new_zeros(len(L))
-    for some in _blocks(len(L)):
-        total[some] += L[some, some].tril().sum(0)
-        total[: some.start] += L[some, : some.start].sum(0)
-    return total
+def _move_triangle(A, out):
+    """What stands strictly above the diagonal of A, mirrored, into the lower triangle of `out`, which is in the same memory."""
+    for some in _blocks(len(A)):
+        right = A[some, some.start :].clone()
+        corner = right[:, : some.stop - some.start].T
+        out[some, some] = corner.tril(-1) + out[some, some].triu(1)
+        out[some.stop :, some] = right[:, some.stop - some.start :].T
+
+
+def _outer_triangle(A, out):
+    """The lower triangle of L L^T into that of `out`, L that of A."""
+    for some in _blocks(len(A)):
+        L = A[some, some].tril()
+        left = A[some, : some.start]
+        out[some, some] = (L @ L.T + left @ left.T).tril() + out[some, some].triu(1)
+        below = A[some.stop :, : some.start] @ left.T
+        below += A[some.stop :, some] @ L.T
+        out[some.stop :, some] = below
 
 
 def _substitute(A, B, trans):
@@ -261,19 +290,16 @@ def _invert_triangle(A):
         A[some, some] = own
 
 
-def _square_triangle(A, out, scale=1.0, mean=None):
-    """The lower triangle of scale T^T T - mean mean^T into that of `out`, T that of A, which `out` may be."""
+def _square_triangle(A):
+    """The lower triangle of T^T T in the place of T, that of A."""
     for some in _blocks(len(A)):
         T, rest, before = A[some, some].tril(), A[some.stop :, some], slice(0, some.start)
         row, corner = T.T @ A[some, before], T.T @ T
         if len(rest):
             row += rest.T @ A[some.stop :, before]
             corner += rest.T @ rest
-        row, corner = scale * row, scale * corner
-        if mean is not None:
-            row, corner = row - mean[some, None] * mean[before], corner - mean[some, None] * mean[some]
-        out[some, before] = row
-        out[some, some] = corner.tril() + out[some, some].triu(1)
+        A[some, before] = row
+        A[some, some] = corner.tril() + A[some, some].triu(1)
 
 
 def _mirror(A):
@@ -281,6 +307,16 @@ def _mirror(A):
         corner = A[some, some].tril()
         A[some, some] = corner + corner.tril(-1).T
         A[some, some.stop :] = A[some.stop :, some].T
+
+
+def _multiply_lower(A, B):
+    """L B, L the lower triangle of A."""
+    out = B.new_empty(B.shape)
+    for some in _blocks(len(A)):
+        out[some] = A[some, some].tril() @ B[some]
+        if some.start:
+            out[some] += A[some, : some.start] @ B[: some.start]
+    return out
 
 
 def _multiply_upper(A, diagonal, B):

@@ -18,7 +18,7 @@ import numpy as np
 
 from mercer.linalg import CGState, Factor, Status, conjugate_gradient, safe_cholesky
 from mercer.linalg.inplace import subtract_square
-from mercer.linalg.tensors import own_second_moments, second_moments
+from mercer.linalg.tensors import SharedMoments, second_moments
 from mercer.tensors import is_tensor
 
 __all__ = ["LandmarkSolution", "LandmarkState", "Moments", "Sweeps", "solve_landmarks"]
@@ -92,8 +92,8 @@ def solve_landmarks(
 
     callback(state) after each iteration; a deep copy of the state resumes bit-identically.
     """
-    moments = sweeps.first() if state is None else state.moments
     known = safe_cholesky(K_mm, overwrite=True)
+    moments = sweeps.first() if state is None else state.moments
     alphas = np.broadcast_to(np.asarray(alpha, np.float64), (moments.right.shape[1],))
     groups = np.unique(alphas)
     states: list = list(state.iterations) if state else [None] * len(groups)
@@ -101,7 +101,7 @@ def solve_landmarks(
     beta, found = np.empty_like(moments.right), []
     for g, a in enumerate(groups):
         columns = np.flatnonzero(alphas == a)
-        system = _System(sweeps, moments, known, factor(a), a, intercept)
+        system = (_System if sample is not None else _SharedSystem)(sweeps, moments, known, factor(a), a, intercept)
 
         def keep(current, g=g):
             states[g] = current
@@ -109,8 +109,9 @@ def solve_landmarks(
                 callback(LandmarkState(moments, tuple(states)))
 
         answer = conjugate_gradient(
-            system, system.right(columns), rtol=rtol, max_iter=_left(max_iter, states[g]), watch=keep, state=states[g]
-        )
+            system, system.right(columns), preconditioner=system.preconditioner, rtol=rtol,
+            max_iter=_left(max_iter, states[g]), watch=keep, state=states[g],
+        )  # fmt: skip
         states[g] = answer.state
         beta[:, columns] = system.coefficients(answer.value.reshape(len(beta), -1))
         found.append(answer)
@@ -122,9 +123,10 @@ def _left(max_iter, state):
 
 
 def _preconditioner(known: Factor, sample, weight, intercept):
-    """a -> the factor of C + a I."""
+    """a -> the factor of C + a I, or what applies its inverse."""
     if sample is None:
-        return lambda a: own_second_moments(known, float(weight.sum()), intercept, a)
+        whole = iter([True])  # the first takes the place of K
+        return lambda a: SharedMoments(known, float(weight.sum()), a, next(whole, False))
     if is_tensor(known.array):
         parts = ((sample[some].matrix(np.float64), weight[some]) for some in _slices(len(weight), _ROWS))
         C = second_moments(known, parts, intercept)
@@ -152,6 +154,8 @@ def _second_moments(known: Factor, sample, weight, intercept):
 class _System:
     """The preconditioned normal equations as an operator."""
 
+    preconditioner = None
+
     def __init__(self, sweeps, moments, known, factor, alpha, intercept):
         self.sweeps, self.moments, self.known, self.factor, self.alpha = sweeps, moments, known, factor, alpha
         self.mean = moments.ones / moments.weight if intercept else np.zeros(len(moments.ones))
@@ -170,10 +174,32 @@ class _System:
         return self._back(centred)
 
     def __matmul__(self, U):
-        beta = self.coefficients(U)
-        V = self.sweeps.normal(beta) - self.moments.weight * np.outer(self.mean, self.mean @ beta)
         inner = self.factor.solve_triangular(U, trans=True)
-        return self._back(V) + self.alpha * self.factor.solve_triangular(inner)
+        beta = self.known.solve_triangular(inner, trans=True)
+        return self.factor.solve_triangular(self.known.solve_triangular(self._moments(beta)) + self.alpha * inner)
+
+    def _moments(self, beta):
+        """K^T W K beta, centred where there is an intercept."""
+        return self.sweeps.normal(beta) - self.moments.weight * np.outer(self.mean, self.mean @ beta)
+
+
+class _SharedSystem(_System):
+    """The same in the coordinates L^T beta, where the landmarks are their own sample: there is no factor of C + a I, but its
+    inverse can be applied. C is not centred: the mean of so few rows differs from that of all, and what is left of C along it
+    would be far too little."""
+
+    @property
+    def preconditioner(self):
+        return self.factor
+
+    def coefficients(self, U):
+        return self.known.solve_triangular(U, trans=True)
+
+    def _back(self, V):
+        return self.known.solve_triangular(V)
+
+    def __matmul__(self, U):
+        return self._back(self._moments(self.coefficients(U))) + self.alpha * U
 
 
 def _solution(beta, moments, intercept, found, jitter, state):
