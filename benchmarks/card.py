@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PARTS = {
     "agreement": ["pytest", "-q", "-m", "gpu", "-n", "6", "-p", "no:cacheprovider", "tests/test_gpu.py"],
-    "products": ["benchmarks", "gpu_ceilings", "gpu_products", "gpu_tiles"],
+    "products": ["benchmarks", "gpu_ceilings", "gpu_products", "gpu_composite", "gpu_tiles"],
     "solvers": ["benchmarks", "gpu_svm", "gpu_ridge", "gpu_evidence"],
     "landmarks": ["benchmarks", "gpu_landmarks"],
 }

@@ -17,6 +17,7 @@ NAMES = [
     "gaussian_process",
     "gpu_ceilings",
     "gpu_products",
+    "gpu_composite",
     "gpu_tiles",
     "gpu_landmarks",
     "gpu_ridge",
