@@ -564,6 +564,25 @@ def test_the_kernel_equals_torch(monkeypatch):
     assert 0 < found[0][1][0] <= 40
 
 
+@pytest.mark.skipif(not find_spec("triton"), reason="needs Triton")
+def test_a_variable_on_its_border_is_exactly_there(monkeypatch):
+    """-0.7 + (0.1 + 0.7) is not 0.1, and a variable that is not on its border moves again."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    import triton.language as tl
+
+    if "Interpreted" not in type(tl.max).__name__:
+        pytest.skip("Triton was imported for a GPU before")
+    from mercer.solvers import _triton_smo
+
+    lower, upper = torch.tensor([[-9.0, -0.1]]).double(), torch.tensor([[0.1, 9.0]]).double()
+    lower[0, 1], upper[0, 0] = -0.1, 0.1
+    for solver in (batch_smo.solve_blocks, _triton_smo.solve_blocks):
+        beta = torch.tensor([[-0.7, 0.7]], dtype=torch.float64)
+        slopes, tol = torch.tensor([[-50.0, 50.0]]).double(), torch.tensor([1e-6]).double()
+        assert solver(torch.eye(2)[None], beta, slopes, lower, upper, tol, 1e-12, 40).item() == 1
+        assert beta.tolist() == [[0.1, -0.1]]
+
+
 @pytest.mark.usefixtures("like_a_gpu")
 def test_a_machine_that_stops_early_says_so():
     X, y = digits(60)
