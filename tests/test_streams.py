@@ -185,3 +185,19 @@ def test_a_sample_has_the_smallest_of_the_numbers_drawn(monkeypatch):
         assert np.array_equal(seen.sample.X, X[smallest])
         assert np.array_equal(seen.sample.y[:, 0], y[smallest])
         assert np.array_equal(seen.sample.w, w[smallest])
+
+
+def test_a_sample_of_batches_that_share_their_memory(monkeypatch):
+    monkeypatch.setattr(streams, "LOOK", 5)
+    X, y = np.arange(60.0).reshape(20, 3), np.arange(20.0)
+    held = np.empty((5, 3)), np.empty(5)
+
+    def batches():
+        for i in range(0, 20, 5):
+            held[0][:], held[1][:] = X[i : i + 5], y[i : i + 5]
+            yield held
+
+    for size in (3, 12, 20):
+        seen = streams.look(streams.from_batches(batches), size, np.random.default_rng(0))
+        assert np.array_equal(seen.sample.X, X[seen.index])
+        assert np.array_equal(seen.sample.y[:, 0], y[seen.index])

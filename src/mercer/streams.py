@@ -187,8 +187,8 @@ class _Drawn:
 
     def add(self, block, keys, offset):
         chosen = np.flatnonzero(keys < self.bound)
-        part = block if len(chosen) == len(keys) else _some(block, chosen)
-        self.parts.append((part, keys[chosen], offset + chosen))
+        # Always a copy: whoever gives the batches may fill the same array again.
+        self.parts.append((_some(block, chosen), keys[chosen], offset + chosen))
         if sum(len(keys) for _, keys, _ in self.parts) > 2 * self.size:
             self._sort_out()
 
