@@ -389,6 +389,23 @@ def test_rows_stay_on_the_device_or_stream_through_it(keeps, monkeypatch):
     assert prepared == [100, 100, 100, 50] * (1 if keeps else 4)
 
 
+def test_batches_that_share_their_memory_on_the_device(monkeypatch):
+    monkeypatch.setattr(sweeps, "_AT_ONCE", 5)
+    monkeypatch.setattr(streams, "LOOK", 5)
+    monkeypatch.setattr(sweeps, "ahead", lambda values: iter(list(values)))  # as far ahead as can be
+    X, held = rows(20), (np.empty((5, rows(20).shape[1])), np.empty(5))
+
+    def batches():
+        for i in range(0, 20, 5):
+            held[0][:], held[1][:] = X[i : i + 5], X[i : i + 5, 0]
+            yield held
+
+    passes = sweeps.LocalSweeps(streams.from_batches(batches), gram(mk.RBF(), X[:9], engine="torch"))
+    K = mk.RBF()(X, X[:9])
+    close(passes.first().right, K.T @ X[:, :1], 1e-12)
+    close(passes.normal(np.eye(9)), K.T @ K, 1e-12)
+
+
 def test_streams_on_the_device():
     X = rows(300)
     y = np.sin(X[:, 0])

@@ -8,7 +8,7 @@ import numpy as np
 from mercer.gram import prepared_gram
 from mercer.gram.plan import budget
 from mercer.solvers import Moments
-from mercer.streams import LOOK
+from mercer.streams import LOOK, Block
 from mercer.threads import ahead, map_tiles, started
 
 __all__ = ["LocalSweeps", "added", "bracketed", "cross_products", "tile_sums"]
@@ -42,10 +42,12 @@ class LocalSweeps:
         """Blocks of rows and their Grams with the landmarks. A device need not wait for the host to prepare them."""
         if not self.centres.engine.sums_rows:
             return self._prepared(READ)
-        return ahead(self._prepared(_AT_ONCE)) if self._memory is None else self._kept()
+        return ahead(self._prepared(_AT_ONCE, copied=True)) if self._memory is None else self._kept()
 
-    def _prepared(self, size):
+    def _prepared(self, size, copied=False):
         for block in self.stream.blocks(size):
+            if copied:  # the next batch, which comes before this one is done with, may be filled into the same arrays
+                block = Block(*(part.copy() for part in block))
             yield prepared_gram(self.centres, block.X), block
 
     def _keeps(self):
