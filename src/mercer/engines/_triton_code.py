@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer import expr
-from mercer.engines import sources
+from mercer.engines import sources, units
+from mercer.engines.units import Rescaled, rescaled
 
 __all__ = ["FEW", "MODES", "NARROW", "Code", "Shape", "generate", "padded_width"]
 
 NARROW = 64  # columns of rows that stay in registers while the other side passes by
 FEW = 8  # right-hand sides up to which each has a sum of its own; more are a product of matrices
-_LOG2E = math.log2(math.e)
 #: What is made of a tile, and how many tensors come out: products with few vectors and with many, the tile, reductions.
 _PRODUCTS = ("few", "many")
 MODES = {"few": 1, "many": 1, "block": 1, "max": 2, "argmin": 3, "logsumexp": 3}
@@ -70,9 +70,11 @@ class _Writer:
         self.lines: list[str] = []
         self.once: list[str] = []  # before the loop, for what is inside it
         self.whole = True  # whether all columns of the tile are there
-        self.folded: dict[str, sources.Leaf] = {}
         self.real = "tl.float64" if shape.double else "tl.float32"
         self.total = "tl.float32" if shape.fast else "tl.float64"
+        distances = frozenset(k for k, leaf in enumerate(layout.leaves) if leaf.kind == "distance")
+        # exp(u + log f) is less exact than f exp(u) where f is large.
+        self.units = rescaled(program, distances, _base(shape.double), ("sqrt", "exp") if shape.fast else ("sqrt",))
 
     # ------------------------------------------------------------------------------------ the whole
     def text(self):
@@ -85,7 +87,7 @@ class _Writer:
 
     def _loop(self, span, whole):
         """Over whole tiles, in which nothing is masked and loads can run ahead, or over all or the rest."""
-        self.whole, self.used, self.once, self.folded = whole, [0, 0], [], {}
+        self.whole, self.used, self.once = whole, [0, 0], []
         return [f"    for start in range({span}, BN):", *self._indented(2, self._tile)]
 
     def _arguments(self):
@@ -169,7 +171,7 @@ class _Writer:
         for k, statistic in enumerate(self.layout.statistics):
             self._column_statistic(k, statistic)
         leaves = [self._leaf(number, leaf) for number, leaf in enumerate(self.layout.leaves)]
-        (result,) = self._program(self.program, leaves, "t")
+        (result,) = self._program(self.units, leaves, "t", self.shape.double)
         self._put(f"k = tl.broadcast_to({result}, (BM, BN))")
         getattr(self, f"_use_{self.shape.mode}")()
 
@@ -192,10 +194,8 @@ class _Writer:
 
     def _leaf(self, number, leaf):
         name = f"s{number}"
-        if leaf.kind == "distance" and self._folds(number, leaf):
-            self.folded[name] = leaf
-        elif leaf.kind == "distance":
-            self._distance(name, leaf)
+        if leaf.kind == "distance":
+            self._distance(number, leaf)
         elif leaf.kind == "inner":
             self._put(f"{name} = g{leaf.of} + r{leaf.vector}[:, None] + q{leaf.vector}[None, :]")
         elif leaf.kind == "product":
@@ -212,33 +212,38 @@ class _Writer:
             )
         return name
 
-    def _folds(self, number, leaf):
-        """Whether a distance is read by exponentials alone, which take it scaled beforehand and without a bound at 0."""
-        if self.shape.same or self.shape.repaired[leaf.of]:
-            return False
-        readers = set()
-        for row in self.program.instructions:
-            if number in expr.reads(row):
-                readers.add(row[0])
-            if row[-1] == number:  # another value is in this register from here on
-                return readers == {"exp"}
-        return readers == {"exp"} and number not in self.program.outputs
+    def _distance(self, number, leaf):
+        """A product and two sums; norms are scaled before the loop.
 
-    def _distance(self, name, leaf):
-        norms = f"(r{leaf.vector}[:, None] + q{leaf.vector}[None, :])"
-        self._put(f"{name} = {norms} - 2.0 * g{leaf.of}")
-        self._put(f"{name} = tl.maximum({name}, 0.0, propagate_nan=tl.PropagateNan.ALL)")
+        Rows are not scaled, which would save the product: TF32 rounds what it multiplies, so that K(x, y) would no longer be
+        the transpose of K(y, x), and conjugate gradients break down on K^T K.
+        """
+        name, k, factor = f"s{number}", leaf.vector, self.units.factors[number]
+        of = len(self.layout.vectors) + self._number(self.scaled, 1, (k, factor))
+        c = self._constant(factor)
+        self.once += [f"{name}r = ({c} * r{k})[:, None]", f"{name}g = -2.0 * {c}"]
+        self._put(f"{name}q = tl.load(Q + {of} * wide + cols{self._mask})[None, :]")
+        self._put(f"{name} = ({name}g * g{leaf.of} + {name}r) + {name}q")
+        if not self._unbounded(number, leaf):
+            self._put(f"{name} = tl.maximum({name}, 0.0, propagate_nan=tl.PropagateNan.ALL)")
         if self.shape.same:
             self._put(f"{name} = tl.where(same, 0.0, {name})")
         if self.shape.repaired[leaf.of]:
-            self._repair(name, leaf, norms)
+            self._repair(name, leaf, c)
 
-    def _repair(self, name, leaf, norms):
+    def _unbounded(self, number, leaf):
+        """Whether a distance is read by exponentials alone, to which a little less than 0 is nothing new."""
+        if self.shape.same or self.shape.repaired[leaf.of]:
+            return False
+        readers, kept = units.readers_of(self.program)
+        return number not in kept and {self.program.instructions[i][0] for i, _ in readers[number]} == {"exp"}
+
+    def _repair(self, name, leaf, factor):
         """Distances of close pairs by differences, in tiles that have any."""
         k, width, others = leaf.of, self.shape.widths[leaf.of], " & apart" if self.shape.same else ""
         limit = self._constant(sources.tau(np.dtype(np.float64 if self.shape.double else np.float32)))
         self._put(
-            f"near{k} = ({name} < {limit} * {norms}){others}",
+            f"near{k} = ({name} < {limit} * ({name}r + {name}q)){others}",
             f"if tl.max(tl.max(near{k}.to(tl.int32), axis=1), axis=0) > 0:",
             f"    direct{k} = tl.zeros((BM, BN), {self.real})",
             f"    for column{k} in range(0, {width}):",
@@ -246,7 +251,7 @@ class _Writer:
             f"        y{k} = tl.load(B{k} + cols.to(tl.int64) * {width} + column{k}{self._mask})",
             f"        z{k} = x{k}[:, None] - y{k}[None, :]",
             f"        direct{k} += z{k} * z{k}",
-            f"    {name} = tl.where(near{k}, direct{k}, {name})",
+            f"    {name} = tl.where(near{k}, {factor} * direct{k}, {name})",
         )
 
     def _column_statistic(self, k, statistic):
@@ -261,19 +266,21 @@ class _Writer:
             f"    w{k} = tl.load(F{k} + entry{k} * wide + cols{self._mask})[None, :]",
         )
         before, self.lines = self.lines, []
-        program = sources.column_program(statistic.function, statistic.parameter)
-        (value,) = self._program(program, [f"v{k}", f"w{k}"], f"u{k}_", real == "tl.float64")
+        double = real == "tl.float64"
+        program = rescaled(
+            sources.column_program(statistic.function, statistic.parameter), base=_base(double), roots=()
+        )
+        (value,) = self._program(program, [f"v{k}", f"w{k}"], f"u{k}_", double)
         self._put(*_combined(statistic, k, names, value))
         self.lines = before + ["    " + line for line in self.lines]
         if names[-1] != f"e{k}" or real != self.real:
             self._put(f"e{k} = {names[-1]}.to({self.real})")
 
     # ------------------------------------------------------------------------------------ programs
-    def _program(self, program, leaves, prefix, double=None):
+    def _program(self, scaled: Rescaled, leaves, prefix, double):
         """Lines of a register program; the names of its outputs."""
-        registers, numbers = dict(enumerate(leaves)), set()
-        double = self.shape.double if double is None else double
-        for number, (row, constants) in enumerate(zip(program.instructions, program.constants, strict=True)):
+        registers, numbers, program = dict(enumerate(leaves)), set(), scaled.program
+        for number, (row, constants) in enumerate(zip(program.instructions, scaled.constants, strict=True)):
             op, a, b, c, to = row
             name = f"{prefix}{number}"
             if op in ("min", "max") and registers[a] in numbers:  # a number is always the second
@@ -287,14 +294,13 @@ class _Writer:
 
     def _operation(self, name, op, operands, constants, program, double):
         (scale, shift, value), (u, b, c) = constants, operands
-        if op == "exp":
-            self._exponential(name, u, scale, shift, double)
-            return
         if op in expr.MAPPED:
-            u = u if scale == 1.0 else f"{self._constant(scale)} * {u}"
+            u = {1.0: u, -1.0: f"-{u}"}.get(scale) or f"{self._constant(scale)} * {u}"
             u = u if shift == 0.0 else f"{u} + {self._constant(shift)}"
         if op == "table":
             self._table(name, u, int(value), program.tables[int(value)])
+        elif op == "exp":
+            self._put(f"{name} = tl.{'exp' if double else 'exp2'}({u})")
         elif op == "powc":
             self._power(name, u, value)
         elif op in _LONG:
@@ -303,29 +309,6 @@ class _Writer:
         else:
             v = self._constant(value) if op in ("const", "rdivc", "minc", "maxc") else ""
             self._put(f"{name} = {_SHORT[op].format(u=f'({u})', b=b, c=c, v=v)}")
-
-    def _exponential(self, name, u, scale, shift, double):
-        """In float32 a power of two, with the factor folded into the constants."""
-        unit, word = (1.0, "exp") if double else (_LOG2E, "exp2")
-        if u in self.folded:
-            self._folded(name, self.folded[u], scale * unit, shift * unit, word)
-            return
-        u = u if scale * unit == 1.0 else f"{self._constant(scale * unit)} * {u}"
-        u = u if shift == 0.0 else f"{u} + {self._constant(shift * unit)}"
-        self._put(f"{name} = tl.{word}({u})")
-
-    def _folded(self, name, leaf, scale, shift, word):
-        """The exponential of a scaled distance: vectors are scaled before the loop; an entry takes a product and a sum.
-
-        Rows are not scaled, which would be a sum and a sum: TF32 rounds what it multiplies, so that K(x, y) would no longer be
-        the transpose of K(y, x), and conjugate gradients break down on K^T K.
-        """
-        k, c = leaf.vector, self._constant(scale)
-        of = len(self.layout.vectors) + self._number(self.scaled, 1, (k, scale))
-        row = f"{c} * r{k}" if shift == 0.0 else f"{c} * r{k} + {self._constant(shift)}"
-        self.once += [f"{name}r = ({row})[:, None]", f"{name}g = -2.0 * {c}"]
-        self._put(f"{name}q = tl.load(Q + {of} * wide + cols{self._mask})")
-        self._put(f"{name} = tl.{word}(({name}g * g{leaf.of} + {name}r) + {name}q[None, :])")
 
     def _power(self, name, u, exponent):
         """A power of a number >= 0; whole exponents keep the sign."""
@@ -433,6 +416,11 @@ class _Writer:
         """NaN and infinity are seen in a sum that is 0 without them: comparisons would lose them. What is missing is `worst`."""
         self._put("watch += tl.sum(tl.where(there[None, :], k - k, 0.0), axis=1)")
         self._put(f'k = tl.where(there[None, :], k, float("{worst}"))')
+
+
+def _base(double):
+    """Of exponentials: a GPU has powers of two in float32."""
+    return math.e if double else 2.0
 
 
 def _combined(statistic, k, names, value):
