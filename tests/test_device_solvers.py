@@ -44,7 +44,7 @@ if not find_spec("torch"):
 import torch
 
 from mercer.approx import centres, sweeps
-from mercer.engines import TorchEngine
+from mercer.engines import TorchEngine, _tensor_tiles
 from mercer.linalg import tensors
 from mercer.solvers import batch_smo
 
@@ -380,13 +380,15 @@ def test_rows_stay_on_the_device_or_stream_through_it(keeps, monkeypatch):
     monkeypatch.setattr(TorchEngine, "room", lambda engine: 10**9 if keeps else 10_000)
     prepared, real = [], sweeps.prepared_gram
     monkeypatch.setattr(sweeps, "prepared_gram", lambda K, X: prepared.append(len(X)) or real(K, X))
+    sent = []
+    monkeypatch.setattr(TorchEngine, "send", lambda engine, x: sent.append(len(x)))
     X, w = rows(350), 1.0 + np.arange(350) % 3
     passes = sweeps.LocalSweeps(streams.Held(X, X[:, :1], w), gram(mk.RBF(), X[:9], engine="torch"))
     K = mk.RBF()(X, X[:9])
     for _ in range(2):
         close(passes.first().right, K.T @ (w[:, None] * X[:, :1]), 1e-12)
         close(passes.normal(np.eye(9)), K.T @ (w[:, None] * K), 1e-12)
-    assert prepared == [100, 100, 100, 50] * (1 if keeps else 4)
+    assert sent == prepared == [100, 100, 100, 50] * (1 if keeps else 4)
 
 
 def test_batches_that_share_their_memory_on_the_device(monkeypatch):
@@ -404,6 +406,38 @@ def test_batches_that_share_their_memory_on_the_device(monkeypatch):
     K = mk.RBF()(X, X[:9])
     close(passes.first().right, K.T @ X[:, :1], 1e-12)
     close(passes.normal(np.eye(9)), K.T @ K, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [mk.RBF(), mk.RBF() + mk.Matern(1.5) * mk.Linear(), mk.Laplacian(1.0, "l1") + mk.Polynomial(2).normalise()],
+    ids=str,
+)
+def test_what_was_sent_ahead_is_not_sent_again(kernel, monkeypatch):
+    X = rows(30)
+    K, sent, real = gram(kernel, X, X[:7] + 1, engine="torch"), [], _tensor_tiles.Place.send
+
+    def noted(place, array, dtype=None):
+        sent.append(len(array))
+        return real(place, array, dtype)
+
+    monkeypatch.setattr(_tensor_tiles.Place, "send", noted)
+    K.engine.send(K.x)
+    assert 30 in sent
+    sent.clear()
+    found = K.engine.cross(K.x, K.y, np.ones((30, 1)), np.ones((1, 7)))
+    assert 30 not in sent
+    close(found, (K.dense().T @ K.dense().sum(1))[None], 1e-6)
+
+
+def test_rows_that_do_not_fit_are_sent_later(monkeypatch):
+    def full(place, x):
+        raise torch.OutOfMemoryError("full")
+
+    monkeypatch.setattr(_tensor_tiles, "send_ahead", full)
+    K = gram(mk.RBF(), rows(5), engine="torch")
+    K.engine.send(K.x)
+    close(K @ np.ones(5), K.dense().sum(1), 1e-12)
 
 
 def test_streams_on_the_device():

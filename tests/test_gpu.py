@@ -81,11 +81,10 @@ def test_speed_keeps_the_transpose(d):
     """Conjugate gradients on K^T K break down where products with K and with its transpose are rounded in other ways."""
     rng = np.random.default_rng(0)
     X, Y = (rng.standard_normal((n, d)).astype(np.float32) for n in (200, 4500))
-    fast, w = Engine("cuda", precision="fast"), np.eye(4500, 3, dtype=np.float32)
-    there = gram(mk.RBF(float(d) ** 0.5), X, Y, engine=fast)
-    back = gram(mk.RBF(float(d) ** 0.5), Y, X, engine=fast)
-    close(there @ w, back.dense()[:3].T, 2e-6)
-    close(back @ np.eye(200, dtype=np.float32), there.dense().T, 2e-6)
+    K = gram(mk.RBF(float(d) ** 0.5), X, Y, engine=Engine("cuda", precision="fast"))
+    there, back = (side @ np.eye(n, 8, dtype=np.float32) for side, n in ((K, 4500), (K.T, 200)))
+    close(there[:8], back[:8].T, 2e-6)
+    close(there[:8], K.dense()[:8, :8], 2e-6)
 
 
 @pytest.mark.parametrize("d", [1, 17, 65, 90, 784, 2000])
@@ -152,6 +151,21 @@ def test_ridge(options):
     model = KernelRidge(kernel=mk.RBF(1.5), alpha=0.1, random_state=0, **options)
     here, there = (model.set_params(engine=e).fit(X, y).predict(X) for e in ("cpu", "cuda"))
     close(there, here, 1e-5)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_rows_are_sent_while_the_card_works(kept, monkeypatch):
+    """More rows than it holds: their blocks come by another stream, and their memory is used again."""
+    from mercer.approx import sweeps
+
+    monkeypatch.setattr(sweeps, "_AT_ONCE", 4000)
+    monkeypatch.setattr(sweeps, "_KEPT", 4 if kept else 2**60)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60_000, 5)).astype(np.float32)
+    y = np.sin(X[:, 0])
+    here, there = (KernelRidge(kernel=mk.RBF(1.5) + mk.Matern(1.5, 2.0), alpha=3.0, n_landmarks=300, engine=e, random_state=0,
+                               tol=1e-5).fit(X, y).predict(X[:500]) for e in ("cpu", "cuda"))  # fmt: skip
+    close(there, here, 2e-4)
 
 
 def test_landmarks_that_share_a_matrix(monkeypatch):

@@ -27,7 +27,7 @@ class LocalSweeps:
     def __init__(self, stream, centres):
         self.stream, self.centres = stream, centres
         # Rows that a device keeps are prepared while it works on the landmarks.
-        self._memory = started(self._prepared(_AT_ONCE)) if self._keeps() else None
+        self._memory = started(_sent(self._prepared(_AT_ONCE))) if self._keeps() else None
 
     def first(self) -> Moments:
         """Weights, targets and their products with the Gram."""
@@ -42,7 +42,10 @@ class LocalSweeps:
         """Blocks of rows and their Grams with the landmarks. A device need not wait for the host to prepare them."""
         if not self.centres.engine.sums_rows:
             return self._prepared(READ)
-        return ahead(self._prepared(_AT_ONCE, copied=True)) if self._memory is None else self._kept()
+        if self._memory is not None:
+            return self._kept()
+        # Three blocks at a time: one is prepared, one sent, one worked on.
+        return ahead(_sent(ahead(self._prepared(_AT_ONCE, copied=True))))
 
     def _prepared(self, size, copied=False):
         for block in self.stream.blocks(size):
@@ -66,6 +69,12 @@ class LocalSweeps:
             self._memory = kept
         else:
             yield from self._memory
+
+
+def _sent(blocks):
+    for K, block in blocks:
+        K.engine.send(K.x)
+        yield K, block
 
 
 def _moments(K, block) -> Moments:

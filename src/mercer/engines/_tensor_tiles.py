@@ -4,13 +4,16 @@ torch is imported inside functions only: whoever does not ask for this engine ne
 """
 
 import weakref
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from mercer import expr
 from mercer.engines import columns, sources
+from mercer.engines._triton_code import padded_width
 from mercer.engines.cpu import DISTANCE_TOLERANCE, ROUNDINGS, CpuEngine
 from mercer.tensors import exact_products, free_memory
 
@@ -22,6 +25,7 @@ __all__ = [
     "needs_repair",
     "product_precision",
     "run_program",
+    "send_ahead",
     "send_table",
     "tile",
 ]
@@ -75,8 +79,9 @@ class Side:
         """(n, d) rows of a product, perhaps with zeros behind them."""
         view, centred = self.layout.products[k]
         table = "centred" if centred else "views"
-        pad = _padded if self.place.padded else lambda rows: rows
-        return self._fetch((table, view, self.place.padded), lambda side: pad(getattr(side, table)[view]))
+        d = getattr(self.side, table)[view].shape[1]
+        width = padded_width(d) if self.place.padded else d
+        return self._fetch((table, view, width), lambda side: getattr(side, table)[view], zeros=width - d)
 
     def vector(self, k):
         """(n,) of a pair of vectors, or None for 0."""
@@ -93,23 +98,46 @@ class Side:
         """Numbers of the rows."""
         return self._fetch(("index", None), lambda side: side.index, np.dtype(np.int64))
 
-    def _fetch(self, what, make, dtype=None):
+    def _fetch(self, what, make, dtype=None, zeros=0):
         side, known = self.side, held(self.side)
         key = what, self.place.device, dtype or self.place.dtype
         if key not in known:
             array = make(side if side.whole is None else side.whole)
-            if side.whole is not None and not self.place.holds(array.nbytes):
-                return self.place.send(make(side), dtype)
-            known[key] = self.place.send(array, dtype)
+            if side.whole is not None and not self.place.holds(array.nbytes + len(array) * zeros * array.itemsize):
+                return _padded(self.place.send(make(side), dtype), zeros)
+            known[key] = _padded(self.place.send(array, dtype), zeros)
         return known[key] if side.whole is None else _some(known[key], side.places)
 
 
-def _padded(rows):
-    from mercer.engines._triton_code import padded_width
+def send_ahead(place, x):
+    """Send what products with these rows read, while the device works for others: by a stream of its own."""
+    import torch
 
-    out = np.zeros((len(rows), padded_width(rows.shape[1])), rows.dtype)
-    out[:, : rows.shape[1]] = rows
-    return out
+    _, layout = compiled([x.lowered.expression], x)
+    rows, columns = (Side(place, x, layout, role) for role in (0, 1))
+    with nullcontext() if place.device.type != "cuda" else torch.cuda.stream(_beside(place.device)):
+        found = [rows.product(k) for k in range(len(layout.products))]
+        found += [rows.entries(k) for k in range(len(layout.statistics))]
+        found += [side.vector(k) for side in (rows, columns) for k in range(len(layout.vectors))]
+    if place.device.type == "cuda":
+        for tensor in found:
+            if tensor is not None:  # it is used on the other stream, and its memory is free only after that
+                tensor.record_stream(torch.cuda.default_stream(place.device))
+        _beside(place.device).synchronize()
+
+
+@cache
+def _beside(device):
+    import torch
+
+    return torch.cuda.Stream(device)
+
+
+def _padded(tensor, zeros):
+    """The same rows with so many zeros behind each."""
+    import torch
+
+    return torch.nn.functional.pad(tensor, (0, zeros)) if zeros else tensor
 
 
 def _vector(named, side):

@@ -52,6 +52,9 @@ class Engine:
         """This engine for data that lie on a device of torch's."""
         return self
 
+    def send(self, x) -> None:
+        """Products with these rows come next: a device fetches them while it works for others."""
+
     def careful(self) -> "Engine":
         """This engine for matrices that will be divided by, whatever speed it is set to."""
         return self

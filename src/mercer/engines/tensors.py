@@ -6,6 +6,7 @@ is made, never before.
 
 import logging
 import warnings
+from contextlib import suppress
 
 import numpy as np
 
@@ -112,6 +113,14 @@ class TorchEngine(Engine):
         # Some columns more than it has: a second triangle fits into the square, and rows stay aligned.
         wide = torch.empty((len(x), len(y) + SPARE), dtype=_kind(dtype), device=self.device)
         return self.on_device("block", x, y, wide[:, : len(y)])
+
+    def send(self, x):
+        import torch
+
+        from mercer.engines._tensor_tiles import send_ahead
+
+        with suppress(torch.OutOfMemoryError):  # products send what they miss, and take smaller blocks
+            send_ahead(self.place(x.dtype), x)
 
     def matmul(self, x, y, V):
         return self._on_host(self.on_device("matmul", x, y, V))
@@ -314,18 +323,18 @@ class TorchEngine(Engine):
         todo = [(i, min(i + height, n)) for i in range(0, n, height)][::-1]
         while todo:
             start, stop = todo.pop()
-            if not self._fits(job, start, stop):
+            if not self._fits(job, start, stop, more=bool(todo)):
                 middle = (start + stop) // 2
                 todo += [(middle, stop), (start, middle)]
 
-    def _fits(self, job, start, stop):
-        """Whether the job could be done."""
+    def _fits(self, job, start, stop, more):
+        """Whether the job could be done; where more follow, it is waited for."""
         import torch
 
         try:
             job(start, stop)
-            if self.device.type == "cuda":
-                torch.cuda.synchronize(self.device)  # an interrupt need not wait for more than this block
+            if more and self.device.type == "cuda":
+                torch.cuda.current_stream(self.device).synchronize()  # an interrupt waits for no more than this block
             return True
         except torch.OutOfMemoryError as error:
             reason = str(error).split(". ")[0]
