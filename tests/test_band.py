@@ -58,3 +58,12 @@ def test_mirrored_tiles_make_the_matrix_symmetric(dtype, n, rows, columns):
         for j in range(i, n, columns):
             _compiled.mirror_tile(A, i, min(i + rows, n), j, min(j + columns, n))
     np.testing.assert_array_equal(A, expected)
+
+
+@pytest.mark.parametrize("rows", [3, 8, 12, 16, 20, 24, 32])
+def test_a_mirrored_tile_touches_no_other(rows):
+    A = np.arange(60.0 * 60.0).reshape(60, 60)
+    expected = A.copy()
+    expected[:, :rows] = np.triu(A)[:rows].T + np.triu(A, 1)[:, :rows]
+    _compiled.mirror_tile(A, 0, rows, 0, 60)
+    np.testing.assert_array_equal(A, expected)

@@ -606,6 +606,7 @@ def rbf_tile(G, rowv, colv, rowid, colid, same, slope, factor, out, i0, j0):
 
 
 _LANES = 8
+_STRIP = 2 * _LANES
 
 
 @intrinsic
@@ -650,16 +651,19 @@ def _shuffled(builder, rows):
 
 @compiled
 def mirror_tile(K, i0, i1, j0, j1):
-    """K[j, i] = K[i, j] for j > i in a tile of the upper triangle, while the tile is in the cache."""
-    for i in range(i0, i1, _LANES):
-        whole = i + _LANES <= i1
-        first = max(j0, i)
-        for j in range(first, j1, _LANES):
-            if whole and j >= i + _LANES and j + _LANES <= j1:
-                _transpose_patch(K, i, j)
+    """K[j, i] = K[i, j] for j > i in a tile of the upper triangle, while the tile is in the cache.
+
+    Some patches below each other are copied before those beside them: whole lines of the cache are written at a time.
+    """
+    for i in range(i0, i1, _STRIP):
+        whole = i + _STRIP <= i1
+        for j in range(max(j0, i), j1, _LANES):
+            if whole and j >= i + _STRIP and j + _LANES <= j1:
+                for a in range(i, i + _STRIP, _LANES):
+                    _transpose_patch(K, a, j)
             else:
                 for b in range(j, min(j + _LANES, j1)):
-                    for a in range(i, min(min(i + _LANES, i1), b)):
+                    for a in range(i, min(min(i + _STRIP, i1), b)):
                         K[b, a] = K[a, b]
 
 
