@@ -1,11 +1,13 @@
 """The lazy Gram: its interface against dense arithmetic, its promises on memory, threads and interrupts."""
 
+import math
 import os
 import pkgutil
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -472,6 +474,63 @@ def test_products_of_a_large_given_gram_with_few_columns(dtype):
     got = GivenGram(K) @ V
     assert got.dtype == dtype
     np.testing.assert_allclose(got, K.astype(float) @ V.astype(float), atol=1e-10 if dtype is np.float64 else 1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "columns"), [(2048, 1), (2100, 7), (2500, 16), (3001, 32)])
+def test_products_of_a_mirrored_gram_read_one_half(dtype, n, columns):
+    rng = np.random.default_rng(0)
+    K, V = rng.standard_normal((n, n)).astype(dtype), rng.standard_normal((n, columns)).astype(dtype)
+    whole = np.triu(K) + np.triu(K, 1).T
+    size = math.isqrt(10**6 // columns)
+    for i in range(size, n, size):  # what is not read: tiles below the diagonal
+        K[i : i + size, :i] = np.nan
+    for i in range(0, n, size):
+        K[i : i + size, i : i + size] = whole[i : i + size, i : i + size]
+    expected = whole.astype(float) @ V.astype(float)
+    near = partial(np.testing.assert_allclose, atol=1e-10 if dtype is np.float64 else 2e-3)
+    for given in (V, np.asfortranarray(V)):
+        got = GivenGram(K, mirrored=True) @ given
+        assert (got.dtype, got.shape) == (dtype, V.shape)
+        near(got, expected)
+    near(GivenGram(whole, mirrored=True) @ V[:, 0], expected[:, 0])
+    assert np.isnan(GivenGram(K) @ V).any()
+
+
+def test_products_of_a_mirrored_gram_do_not_depend_on_the_threads():
+    rng = np.random.default_rng(0)
+    K, V = rng.standard_normal((2100, 2100)), rng.standard_normal((2100, 5))
+    K = GivenGram(K + K.T, mirrored=True)
+    with threadpoolctl.threadpool_limits(1):
+        alone = K @ V
+    with threadpoolctl.threadpool_limits(2):
+        np.testing.assert_array_equal(K @ V, alone)
+
+
+def test_a_gram_that_is_its_own_transpose_is_known_as_such():
+    K = np.array([[1.0, 2.0], [2.0, 3.0]])
+    exact, nearly = GivenGram(K), GivenGram(K + [[0.0, 4e-16], [0.0, 0.0]])
+    assert not exact.mirrored
+    for given in (exact, nearly):
+        given.check_symmetric()
+    assert exact.mirrored
+    assert exact.T is exact
+    assert mercer.KernelPCA()._held(gram(RBF(), X)).mirrored
+    assert not nearly.mirrored
+    np.testing.assert_array_equal(nearly.T.K, nearly.K.T)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_a_given_gram(dtype):
+    """Rows that lie together and may be written to, and others."""
+    K = np.random.default_rng(0).standard_normal((7, 1003)).astype(dtype)
+    fixed = K.copy()
+    fixed.flags.writeable = False
+    for given in (K, fixed, np.asfortranarray(K)):
+        np.testing.assert_allclose(GivenGram(given).reduce("sum"), K.sum(axis=1, dtype=np.float64), rtol=1e-12)
+    K[3, 5], K[4, 6] = np.nan, np.inf
+    assert np.isnan(GivenGram(K).reduce("sum")[3])
+    assert GivenGram(K).reduce("sum")[4] == np.inf
 
 
 # ------------------------------------------------------------------------------------------------ pairs of objects

@@ -19,6 +19,16 @@ from mercer.engines._compiled import (
 
 
 @compiled(fastmath=REDUCTION)
+def row_sums(tile, out):
+    """out[i] = the sum of a row of the tile, real (n, M); out float64 (n,)."""
+    for i in range(tile.shape[0]):
+        total = 0.0
+        for j in range(tile.shape[1]):
+            total += np.float64(tile[i, j])
+        out[i] = total
+
+
+@compiled(fastmath=REDUCTION)
 def normal_product(tile, V, w, out):
     """out += V K^T diag(w) K for a tile K real (n, M); V, out float64 (p, M), a target in each row; w float64 (n,)."""
     n, M = tile.shape

@@ -165,7 +165,7 @@ class KernelEstimator(BaseEstimator):
         if isinstance(K, GivenGram):
             return K
         if needed <= room:
-            return GivenGram(K.dense())
+            return GivenGram(K.dense(), mirrored=K.symmetric)
         seconds = K.plan.seconds
         if seconds > _LONGEST:
             what = f"the Gram matrix of {K.shape[0]} rows, which {type(self).__name__} reads again and again,"

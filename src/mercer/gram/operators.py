@@ -1,17 +1,20 @@
 """What solvers see of a Gram: something with @, a diagonal, rows and a dense form; so are sums with diagonals, and centring."""
 
+import math
 from typing import Any
 
 import numpy as np
 
 from mercer.engines import reductions
 from mercer.errors import NotSymmetricError
-from mercer.threads import map_tiles
+from mercer.threads import map_tiles, stopping
 
 __all__ = ["CentredGram", "Diagonal", "GivenGram", "Operator", "ShiftedGram"]
 
 _REDUCED = 2**22  # entries that a thread passes over before it looks up
 _FEW, _LARGE, _ROWS = 64, 2**22, 256  # columns that are few, entries of a matrix that is large, rows of it at a time
+_HALVED, _GROUPS = 32, 8  # columns up to which half of a symmetric matrix is read, and in how many parts
+_SMALL_PRODUCT = 10**6  # n m k of a product up to which OpenBLAS does not copy its operands
 
 
 class Operator:
@@ -64,12 +67,15 @@ class Diagonal:
 
 
 class GivenGram(Operator):
-    """A Gram matrix the user computed (kernel="precomputed")."""
+    """A Gram matrix in memory: one that the user computed (kernel="precomputed"), or that is held for many products.
+
+    mirrored: whether it is known to be its own transpose, to the last bit.
+    """
 
     kernel = None
 
-    def __init__(self, K):
-        self.K = K
+    def __init__(self, K, mirrored=False):
+        self.K, self.mirrored = K, mirrored
 
     @property
     def shape(self):
@@ -94,11 +100,16 @@ class GivenGram(Operator):
                 f"the precomputed kernel matrix is not symmetric: entries differ by up to {gap:g}; "
                 "pass (K + K.T) / 2 if that is rounding"
             )
+        self.mirrored = bool(gap == 0.0)
 
     def __matmul__(self, V):
         V = np.asarray(V)
-        few = V.ndim == 2 and V.shape[1] <= _FEW and V.dtype == self.dtype
-        if not few or self.K.size < _LARGE or not self.K.flags.c_contiguous:
+        columns = V.size // max(len(V), 1)
+        if columns > _FEW or V.dtype != self.dtype or self.K.size < _LARGE or not self.K.flags.c_contiguous:
+            return self.K @ V
+        if self.mirrored and 1 <= columns <= _HALVED:
+            return _from_one_half(self.K, V.reshape(len(V), -1)).reshape(V.shape)
+        if V.ndim == 1:
             return self.K @ V
         # BLAS is slow on a large matrix times few columns; by rows, one thread each, it keeps up with the memory.
         out = np.empty((len(self.K), V.shape[1]), self.dtype)
@@ -131,7 +142,7 @@ class GivenGram(Operator):
 
     @property
     def T(self):  # noqa: N802
-        return GivenGram(self.K.T)
+        return self if self.mirrored else GivenGram(self.K.T)
 
     def reduce(self, op, **options):
         """As `Gram.reduce`, by blocks of rows: an interrupt need not wait for the whole matrix."""
@@ -176,6 +187,35 @@ class ShiftedGram(Operator):
         out = np.array(self.base.rows(index))
         out[np.arange(len(index)), index] += self.shift[index].astype(out.dtype)
         return out
+
+
+def _from_one_half(K, V):
+    """K V for a symmetric K, of which each tile above the diagonal is read once and used twice, while it is in the cache.
+
+    Strips of tiles are added up in groups that do not depend on the number of threads.
+    """
+    V = np.ascontiguousarray(V)  # products with columns that lie apart take half as long again
+    n, columns = V.shape
+    size = math.isqrt(_SMALL_PRODUCT // columns)
+    strips = [slice(i, min(i + size, n)) for i in range(0, n, size)]
+
+    def group(g):
+        total, product = np.zeros((n, columns), K.dtype), np.empty((size, columns), K.dtype)
+        for i in range(g, len(strips), _GROUPS):
+            if stopping():
+                break
+            r = strips[i]
+            for c in strips[i:]:
+                tile = K[r, c]
+                total[r] += np.matmul(tile, V[c], out=product[: len(tile)])
+                if c is not r:
+                    total[c] += np.matmul(tile.T, V[r], out=product[: tile.shape[1]])
+        return total
+
+    parts = map_tiles(group, min(_GROUPS, len(strips)))
+    for part in parts[1:]:
+        parts[0] += part
+    return parts[0]
 
 
 class CentredGram(Operator):

@@ -4,6 +4,7 @@ import numpy as np
 
 from mercer.linalg.records import Eigenpairs, Status
 from mercer.linalg.waiting import run_interruptibly, seconds_for_eigh
+from mercer.threads import one_thread_blas
 
 __all__ = ["power_eigenpairs", "smallest_eigenvalue", "top_eigenpairs"]
 
@@ -122,7 +123,8 @@ def _block_lanczos(A, k, rng, tol, width, max_iter, max_basis, dtype, start):
     first = rng.standard_normal((n, width))
     if start is not None:
         first[:, : min(width, start.shape[1])] = start[:, :width]
-    block = np.linalg.qr(first)[0].astype(dtype)
+    with one_thread_blas():
+        block = np.linalg.qr(first)[0].astype(dtype)
     values, S, applications, converged = np.empty(0), np.empty((0, 0)), 0, False
     while not converged and applications < max_iter:
         if m + width > capacity:  # thick restart: the best Ritz vectors become the start of the basis
@@ -131,14 +133,19 @@ def _block_lanczos(A, k, rng, tol, width, max_iter, max_basis, dtype, start):
             T[:m, :m] = np.diag(values[:m])
         last, m = slice(m, m + width), m + width
         V[:, last] = block
-        W, T[:m, last] = _orthogonalise(np.asarray(A @ block), V[:, :m])
-        T[last, :m] = T[:m, last].T
-        values, S = _descending(T[:m, :m])
-        block, C = _next_block(W, V[:, :m], np.abs(values).max(), rng)
+        W = np.asarray(A @ block)
+        with (
+            one_thread_blas()
+        ):  # its other threads would go on waiting for work, in the way of those of the next product
+            W, T[:m, last] = _orthogonalise(W, V[:, :m])
+            T[last, :m] = T[:m, last].T
+            values, S = _descending(T[:m, :m])
+            block, C = _next_block(W, V[:, :m], np.abs(values).max(), rng)
         top = abs(values[0]) or 1.0
         converged = bool((np.linalg.norm(C @ S[last, :k] / top, axis=0) <= 0.5 * tol).all())
         applications += 1
-    return V[:, :m] @ S[:, :k].astype(dtype), applications, converged
+    with one_thread_blas():
+        return V[:, :m] @ S[:, :k].astype(dtype), applications, converged
 
 
 def _descending(T):

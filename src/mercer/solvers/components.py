@@ -12,11 +12,12 @@ import numpy as np
 from mercer.gram import GivenGram
 from mercer.linalg import Status, top_eigenpairs
 from mercer.linalg.waiting import run_interruptibly, seconds_for_eigh
+from mercer.threads import one_thread_blas
 
 __all__ = ["Components", "components_of_gram", "components_of_moments"]
 
 
-_GUESS = 256  # rows whose directions are a first guess
+_GUESS = 128  # rows whose directions are a first guess
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +69,9 @@ def _first_guess(K, k, rng):
     some = np.sort(rng.choice(n, s, replace=False))
     B = K.rows(some).T
     B = B - B.mean(axis=0)
-    _, U = np.linalg.eigh(_symmetric(B[some]))
-    return B @ U[:, ::-1][:, : 2 * k + 10]
+    with one_thread_blas():
+        _, U = np.linalg.eigh(_symmetric(B[some]))
+        return B @ U[:, ::-1][:, : 2 * k + 10]
 
 
 def _symmetric(M):
