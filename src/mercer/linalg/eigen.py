@@ -173,7 +173,7 @@ def _next_block(W, V, norm, rng):
     block = W @ (U / np.where(lost, 1.0, size)).astype(W.dtype)
     block[:, lost] = rng.standard_normal((len(W), int(lost.sum())))
     for _ in range(2):  # a small W is not orthogonal to V relative to its own size
-        block, turn = _orthonormal(_orthogonalise(block, V)[0])
+        block, turn = _orthonormal(block - V @ (V.T @ block))
         C = turn @ C
     return block, C
 
