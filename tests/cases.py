@@ -43,6 +43,25 @@ def close(actual, expected, tolerance, message=""):
     assert error <= tolerance, f"{message} error {error:.3g} > {tolerance:g}"
 
 
+def check_sent_ahead(K, dense, monkeypatch):
+    """What products with rows read is sent to the device beforehand, all of it."""
+    from mercer.engines._tensor_tiles import Place
+
+    (n, m), sent, real = K.shape, [], Place.send
+
+    def noted(place, array, dtype=None):
+        sent.append(len(array))
+        return real(place, array, dtype)
+
+    monkeypatch.setattr(Place, "send", noted)
+    K.engine.send(K.x)
+    assert n in sent
+    sent.clear()
+    found = K.engine.cross(K.x, K.y, np.ones((n, 1)), np.ones((1, m)))
+    assert n not in sent
+    close(found, (dense.T @ dense.sum(1))[None], 1e-9)
+
+
 # ---------------------------------------------------------------------------------------------- data
 def _with_duplicates(X, Y):
     X[3], X[9], Y[2] = X[5], X[0], X[1]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from cases import close
+from cases import check_sent_ahead, close
 from mercer import (
     SVC,
     SVR,
@@ -414,20 +414,8 @@ def test_batches_that_share_their_memory_on_the_device(monkeypatch):
     ids=str,
 )
 def test_what_was_sent_ahead_is_not_sent_again(kernel, monkeypatch):
-    X = rows(30)
-    K, sent, real = gram(kernel, X, X[:7] + 1, engine="torch"), [], _tensor_tiles.Place.send
-
-    def noted(place, array, dtype=None):
-        sent.append(len(array))
-        return real(place, array, dtype)
-
-    monkeypatch.setattr(_tensor_tiles.Place, "send", noted)
-    K.engine.send(K.x)
-    assert 30 in sent
-    sent.clear()
-    found = K.engine.cross(K.x, K.y, np.ones((30, 1)), np.ones((1, 7)))
-    assert 30 not in sent
-    close(found, (K.dense().T @ K.dense().sum(1))[None], 1e-6)
+    X, Y = rows(30), rows(7) + 1
+    check_sent_ahead(gram(kernel, X, Y, engine="torch"), kernel(X, Y), monkeypatch)
 
 
 def test_rows_that_do_not_fit_are_sent_later(monkeypatch):

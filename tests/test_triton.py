@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from cases import TOLERANCE, Case, close, kernel_cases
+from cases import TOLERANCE, Case, check_sent_ahead, close, kernel_cases
 from mercer import expr
 from mercer import kernels as mk
 from mercer.engines import Engine, _tensor_tiles, _triton_code, sources
@@ -288,20 +288,8 @@ def test_precision_is_a_choice(precision, dtype, tolerance):
 
 def test_what_was_sent_ahead_is_not_sent_again(monkeypatch):
     """Rows of K V, and columns of K^T R."""
-    X, sent, real = rows((30, 3)) + 5.0, [], _tensor_tiles.Place.send
-    K, dense = pair(mk.RBF() + mk.Matern(1.5) * mk.Linear(), X, rows((7, 3), seed=1) + 5.0)
-
-    def noted(place, array, dtype=None):
-        sent.append(len(array))
-        return real(place, array, dtype)
-
-    monkeypatch.setattr(_tensor_tiles.Place, "send", noted)
-    K.engine.send(K.x)
-    assert 30 in sent
-    sent.clear()
-    found = K.engine.cross(K.x, K.y, np.ones((30, 1)), np.ones((1, 7)))
-    assert 30 not in sent
-    close(found, (dense.T @ dense.sum(1))[None], 1e-9)
+    K, dense = pair(mk.RBF() + mk.Matern(1.5) * mk.Linear(), rows((30, 3)) + 5.0, rows((7, 3), seed=1) + 5.0)
+    check_sent_ahead(K, dense, monkeypatch)
 
 
 def test_zeros_behind_rows_count_where_they_are_kept(monkeypatch):
