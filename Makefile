@@ -16,7 +16,7 @@ FAST := -m "not slow and not gpu"
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 INSTALLED := pyproject.toml src/mercer/_version.py
 BOUNDS_TESTS := tests/test_compiled.py tests/test_engines.py tests/test_parzen.py tests/test_smoothing.py \
-	tests/test_strings.py tests/test_graphs.py tests/test_trees.py
+	tests/test_strings.py tests/test_graphs.py tests/test_trees.py tests/test_product_tiles.py
 
 # The folder with the larger data sets; without it the tests that need it are skipped with that reason.
 MERCER_DATA ?= $(abspath $(wildcard ../shared/data))

@@ -22,7 +22,7 @@ both = pytest.mark.parametrize("dtype", TYPES, ids=lambda t: t.__name__)
 
 
 def run(instructions, leaves, tiles, dtype, *, rowv=None, colv=None, rowid=None, colid=None, same=False, outs=None,
-        tables=None, at_zero=None, chunk=c.CHUNK, shape=None, i0=0, j0=0):  # fmt: skip
+        tables=None, at_zero=None, chunk=c.CHUNK, shape=None, i0=0, j0=0, A=None, B=None, tau=0):  # fmt: skip
     """Run a program given as (name, a, b, c, dst, value[, scale, shift]) rows and return its outputs."""
     tiles = np.ascontiguousarray(tiles, dtype)
     bi, bj = tiles.shape[1:]
@@ -38,14 +38,35 @@ def run(instructions, leaves, tiles, dtype, *, rowv=None, colv=None, rowid=None,
     tables = np.zeros((0, 1, 1)) if tables is None else tables
     at_zero = np.zeros(0) if at_zero is None else at_zero
     leaves = np.array(leaves, np.int32).reshape(-1, 4)
-    c.run_program(ops, consts, tables, at_zero, leaves, tiles, rowv, colv, rowid, colid, same, outs, out, i0, j0, R)
+    A, B = (np.zeros((0, 0), dtype) if side is None else np.ascontiguousarray(side, dtype) for side in (A, B))
+    c.run_program(
+        ops,
+        consts,
+        tables,
+        at_zero,
+        leaves,
+        tiles,
+        rowv,
+        colv,
+        rowid,
+        colid,
+        same,
+        A,
+        B,
+        dtype(tau),
+        outs,
+        out,
+        i0,
+        j0,
+        R,
+    )
     return out
 
 
-def unary(name, x, dtype, value=0.0, **keywords):
+def unary(name, x, dtype, value=0.0, scale=1.0, shift=0.0, **keywords):
     """One instruction on one register."""
     x = np.asarray(x, dtype)
-    return run([(name, 0, 0, 0, 1, value)], [(0, 0, 0, 0)], x.reshape(1, 1, -1), dtype, **keywords)[0, 0]
+    return run([(name, 0, 0, 0, 1, value, scale, shift)], [(0, 0, 0, 0)], x.reshape(1, 1, -1), dtype, **keywords)[0, 0]
 
 
 # ---------------------------------------------------------------------------------------------------------- exp and others
@@ -115,10 +136,10 @@ REFERENCE = {
 
 
 def test_every_operation_is_tested():
-    assert {*REFERENCE, "table"} == set(c.OPCODE)
-    assert sorted(c.OPCODE.values()) == list(range(22))
+    assert {*REFERENCE, "table", "decay"} == set(c.OPCODE)
+    assert sorted(c.OPCODE.values()) == list(range(23))
     assert all(getattr(c, name.upper()) == code for name, code in c.OPCODE.items())
-    assert {name for name, code in c.OPCODE.items() if code < c.SIN and name != "const"} == MAPPED
+    assert {name for name, code in c.OPCODE.items() if code < c.SIN and name != "const"} == MAPPED | {"decay"}
 
 
 @both
@@ -167,6 +188,25 @@ def test_waves(name, largest, dtype):
     x = np.concatenate([np.linspace(-largest, largest, 20_001), zeros]).astype(dtype)
     expected = getattr(np, name)(x.astype(np.float64))
     np.testing.assert_allclose(unary(name, x, dtype, chunk=64), expected, rtol=3 * EPS[dtype])
+
+
+@both
+@pytest.mark.parametrize(("scale", "shift", "factor"), [(1.0, 0.0, 1.0), (0.5, -2.0, 3.0), (-1.0, 0.0, -0.25)])
+def test_decay(scale, shift, factor, dtype):
+    """Half a unit of the exponent, relative, and some units of the result; 0 where that would be denormal."""
+    unit = c.DECAY_UNIT[np.dtype(dtype).itemsize]
+    lowest = -87.0 if dtype is np.float32 else -708.0
+    a = (np.linspace(lowest, 0, 10_001).astype(dtype) - dtype(shift)) / dtype(scale)
+    got = unary("decay", a, dtype, factor, scale=scale * unit, shift=shift * unit)
+    argument = np.minimum(scale * a.astype(np.longdouble) + shift, 0)
+    error = np.abs(got / (factor * np.exp(argument)) - 1)
+    assert (error <= EPS[dtype] * (4 + 2 * np.abs(argument) + abs(shift))).all()
+
+
+@both
+def test_decay_limits(dtype):
+    a = np.array([0, np.inf, 1e30, 800, np.nan] * 7, dtype)
+    np.testing.assert_array_equal(unary("decay", a, dtype, 2.0, scale=-1.0), [2, 0, 0, 0, np.nan] * 7)
 
 
 # -------------------------------------------------------------------------------------------------------------------- table
@@ -271,20 +311,24 @@ def test_rbf_tile(shape, dtype):
     A, B, a, b = sides(*shape, dtype)
     a[0] = a[0] * (1 + 8 * EPS[dtype])  # the diagonal would not be exact by itself
     G, out = A @ B.T, np.full((shape[0] + 2, shape[1] + 3), -7, dtype)
-    rowid, colid = np.arange(shape[0]), np.arange(shape[1])
-    c.rbf_tile(G, a, b, rowid, colid, True, -0.7, 3.0, out, 1, 2)
+    rowid, colid, rate = np.arange(shape[0]), np.arange(shape[1]), -0.7 * c.DECAY_UNIT[out.itemsize]
+
+    def tile(same):
+        c.rbf_tile(G, a, b, rowid, colid, same, A[:0], B[:0], dtype(0), rate, 3.0, out, 1, 2)
+
+    tile(True)
     inside = out[1 : 1 + shape[0], 2 : 2 + shape[1]]
     s = ((A[:, None].astype(float) - B) ** 2).sum(2)
     np.testing.assert_allclose(inside, 3 * np.exp(-0.7 * s), rtol=2e-5 if dtype is np.float32 else 1e-12)
     assert (inside.diagonal() == 3).all()
     G[:] = (a[:, None] + b) / 2 + 1  # rounding gone mad: negative distances are cut off
-    c.rbf_tile(G, a, b, rowid, colid, False, -0.7, 3.0, out, 1, 2)
+    tile(False)
     assert (inside == 3).all()
     G[:] = np.nan
-    c.rbf_tile(G, a, b, rowid, colid, True, -0.7, 3.0, out, 1, 2)
+    tile(True)
     assert np.isnan(inside).all()
     G[:] = -np.inf
-    c.rbf_tile(G, a, b, rowid, colid, False, -0.7, 3.0, out, 1, 2)
+    tile(False)
     assert (inside == 0).all()
     inside[:] = -7
     assert (out == -7).all()
@@ -294,8 +338,14 @@ def test_rbf_tile(shape, dtype):
 def test_rbf_tile_is_exact_to_rounding(dtype):
     """Of exact distances: half a unit of the exponent, relative, and a few units of the result."""
     s = np.linspace(0, 80, 4001).astype(dtype)
-    G, out, ids = np.zeros((1, s.size), dtype), np.empty((1, s.size), dtype), np.arange(s.size)
-    c.rbf_tile(G, np.zeros(1, dtype), s, ids[:1], ids, False, -1.0, 1.0, out, 0, 0)
+    G, out, ids, none = (
+        np.zeros((1, s.size), dtype),
+        np.empty((1, s.size), dtype),
+        np.arange(s.size),
+        np.empty((0, 0), dtype),
+    )
+    rate = -c.DECAY_UNIT[out.itemsize]
+    c.rbf_tile(G, np.zeros(1, dtype), s, ids[:1], ids, False, none, none, dtype(0), rate, 1.0, out, 0, 0)
     exact = np.exp(-s.astype(np.longdouble))
     assert (np.abs(out[0] / exact - 1) <= EPS[dtype] * (2 + s)).all()
 

@@ -160,6 +160,8 @@ def name(check):
 def tiny_tiles(monkeypatch):
     for cls in ENGINES.values():
         monkeypatch.setattr(cls, "tile_shape", TINY)
+    monkeypatch.setattr(CpuEngine, "small_tile", TINY)
+    monkeypatch.setattr(CpuEngine, "piece", (2 * TINY[0] + 1, TINY[1]))
     monkeypatch.setattr(TorchEngine, "tile_shape", (8, 5))  # an operation of torch takes longer than such a tile
 
 

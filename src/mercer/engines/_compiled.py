@@ -137,14 +137,8 @@ def _choose_decay(x):
     return _decay_single if x == types.float32 else _exp_double
 
 
-def decay_unit(zero):
-    """What the argument of `decay` is multiplied by, for numbers of the type of `zero`."""
-    raise NotImplementedError("decay_unit exists in compiled code only")
-
-
-@_generic(decay_unit)
-def _choose_decay_unit(zero):
-    return (lambda zero: _LOG2E) if zero == types.float32 else (lambda zero: 1.0)
+#: What the argument of `decay` is multiplied by, by the bytes of a number.
+DECAY_UNIT = {4: _LOG2E, 8: 1.0}
 
 
 _TINY_S, _LIFT_S, _HALF_S, _TWO_S = _float32(2.0**-126, 2.0**25, 0.5, 2)
@@ -314,10 +308,10 @@ def _table_pass(table, at_zero, a, d):
 CHUNK = 1024  # columns at a time: ten float32 registers are 40 KB
 
 _OPERATIONS = """affine add mul fma div rdivc min max minc maxc where const
-exp log sqrt rsqrt0 tanh acos sin cos powc table""".split()
+exp log sqrt rsqrt0 tanh acos decay sin cos powc table""".split()
 OPCODE = {name: code for code, name in enumerate(_OPERATIONS)}
 AFFINE, ADD, MUL, FMA, DIV, RDIVC, MIN, MAX, MINC, MAXC, WHERE, CONST = range(12)
-EXP, LOG, SQRT, RSQRT0, TANH, ACOS, SIN, COS, POWC, TABLE = range(12, 22)
+EXP, LOG, SQRT, RSQRT0, TANH, ACOS, DECAY, SIN, COS, POWC, TABLE = range(12, 23)
 
 LEAF_TILE, LEAF_SQDIST, LEAF_INNER, LEAF_ROW, LEAF_COL, LEAF_SAME = range(6)
 _LARGEST_POWER = 1024  # integer powers up to this one are taken by multiplication
@@ -432,8 +426,9 @@ def _combine(op, R, a, b, c, k, h, value, d, width):
 
 
 @compiled
-def _transform(op, R, a, k, h, d, width):
-    """R[d] = f(k R[a] + h) over one chunk for the functions that are SIMD loops."""
+def _transform(op, R, a, k, h, value, d, width):
+    """R[d] = f(k R[a] + h) over one chunk for the functions that are SIMD loops; value f(k R[a] + h) for `decay`, k and h in its
+    unit."""
     zero, one = R.dtype.type(0), R.dtype.type(1)
     if op == EXP:
         for t in range(width):
@@ -455,11 +450,15 @@ def _transform(op, R, a, k, h, d, width):
             x = k * R[a, t] + h
             x = -one if x < -one else x
             R[d, t] = math.acos(one if x > one else x)
+    elif op == DECAY:
+        for t in range(width):
+            R[d, t] = value * decay(k * R[a, t] + h)
 
 
 @compiled
-def _call(op, a, value, tables, at_zero, d):
-    """d = f(a; value) over one chunk for the functions that look at the whole chunk first."""
+def _call(op, R, source, value, tables, at_zero, target, width):
+    """R[target] = f(R[source]; value) over one chunk for the functions that look at the whole chunk first."""
+    a, d = R[source][:width], R[target][:width]
     if op == SIN:
         _wave(a, 0, d)
     elif op == COS:
@@ -477,48 +476,75 @@ def _copy(source, target):
 
 
 @compiled(fastmath=REDUCTION)
-def _copy_and_add(source, target):
-    """Copy, and the sum of what was copied: it is not finite if any of that is not."""
-    total = target.dtype.type(0)
-    for t in range(target.size):
-        x = source[t]
-        target[t] = x
+def _store(R, r, width, out, k, i, j):
+    """out[k, i, j : j + width] = R[r], and the sum of what was stored: it is not finite if any of that is not."""
+    total = R.dtype.type(0)
+    for t in range(width):
+        x = R[r, t]
+        out[k, i, j + t] = x
         total += x
     return total
 
 
 @compiled
-def _set_where_same(row, ids, value, target):
-    """target = value in columns that are the same object as the row; a NaN found there stays."""
-    for t in range(target.size):
-        old = target[t]
-        new = value if old == old else old
-        target[t] = new if ids[t] == row else old
+def _load_vector(v, p, j, R, r, width):
+    for t in range(width):
+        R[r, t] = v[p, j + t]
 
 
 @compiled
-def _load_leaf(leaf, tiles, rowv, colv, i, j, row, colid, meets, d):
-    """Fill register d with one statistic of row i and the columns from j on; entries a kind does not use are not read."""
-    kind, tile, p, q = leaf
-    zero = d.dtype.type(0)
-    if kind == LEAF_TILE:
-        _copy(tiles[tile, i][j : j + d.size], d)
-    elif kind == LEAF_SQDIST:
-        x, y, g = rowv[p, i], colv[q][j : j + d.size], tiles[tile, i][j : j + d.size]
-        for t in range(d.size):
-            d[t] = _positive(x + y[t] - (g[t] + g[t]), zero)
-    elif kind == LEAF_INNER:
-        x, y, g = rowv[p, i], colv[q][j : j + d.size], tiles[tile, i][j : j + d.size]
-        for t in range(d.size):
-            d[t] = g[t] + x + y[t]
-    elif kind == LEAF_COL:
-        _copy(colv[q][j : j + d.size], d)
-    else:
-        x = rowv[p, i] if kind == LEAF_ROW else zero
-        for t in range(d.size):
-            d[t] = x
-    if meets and (kind == LEAF_SQDIST or kind == LEAF_SAME):
-        _set_where_same(row, colid[j : j + d.size], d.dtype.type(kind == LEAF_SAME), d)
+def _load_number(x, R, r, width):
+    for t in range(width):
+        R[r, t] = x
+
+
+@compiled
+def _load_tile(tiles, tile, i, j, R, r, width):
+    for t in range(width):
+        R[r, t] = tiles[tile, i, j + t]
+
+
+@compiled
+def _load_distance(tiles, tile, x, colv, q, i, j, tau, R, r, width):
+    """Returns how many of the distances are below tau times the norms, and so have lost digits."""
+    zero, two, count = R.dtype.type(0), R.dtype.type(2), np.int32(0)
+    for t in range(width):
+        total = x + colv[q, j + t]
+        s = _positive(total - two * tiles[tile, i, j + t], zero)
+        R[r, t] = s
+        count += np.int32(s < tau * total)
+    return count
+
+
+@compiled
+def _load_inner(tiles, tile, x, colv, q, i, j, R, r, width):
+    for t in range(width):
+        R[r, t] = tiles[tile, i, j + t] + x + colv[q, j + t]
+
+
+@compiled
+def _load_where_same(row, ids, value, j, R, r, width):
+    """`value` in columns that are the same object as the row; a NaN found there stays."""
+    for t in range(width):
+        known = R[r, t]
+        new = value if known == known else known
+        R[r, t] = new if ids[j + t] == row else known
+
+
+@compiled
+def _repair_distances(A, B, x, colv, q, i, j, tau, R, r, width):
+    """Distances that have lost digits by differences of the rows instead."""
+    for t in range(width):
+        if R[r, t] < tau * (x + colv[q, j + t]):
+            R[r, t] = _direct(A[i], B[j + t])
+
+
+@compiled
+def _occurrences(row, ids, j, width):
+    count = np.int32(0)
+    for t in range(width):
+        count += np.int32(ids[j + t] == row)
+    return count
 
 
 @compiled
@@ -531,21 +557,9 @@ def _id_range(ids, same):
 
 
 @compiled
-def _run_chunk(ops, consts, tables, at_zero, width, R):
-    """Run the program on loaded registers."""
-    for q in range(ops.shape[0]):
-        op, a, b, c, dst = ops[q, 0], ops[q, 1], ops[q, 2], ops[q, 3], ops[q, 4]
-        scale, shift, value = consts[q, 0], consts[q, 1], consts[q, 2]
-        if op < EXP:
-            _combine(op, R, a, b, c, scale, shift, value, dst, width)
-        elif op < SIN:
-            _transform(op, R, a, scale, shift, dst, width)
-        else:
-            _call(op, R[a][:width], value, tables, at_zero, R[dst][:width])
-
-
-@compiled
-def run_program(ops, consts, tables, at_zero, leaves, tiles, rowv, colv, rowid, colid, same, outs, out, i0, j0, R):
+def run_program(
+    ops, consts, tables, at_zero, leaves, tiles, rowv, colv, rowid, colid, same, A, B, tau, outs, out, i0, j0, R
+):
     """Evaluate a kernel expression, given as a register program, on one tile of the Gram matrix.
 
     Runs row by row, `R.shape[1]` columns at a time, each instruction one SIMD loop over numbers that stay in cache, so a new
@@ -564,22 +578,47 @@ def run_program(ops, consts, tables, at_zero, leaves, tiles, rowv, colv, rowid, 
         4 COL colv[colvec, j]; 5 SAME 1 for the same object, else 0
     tiles : real (T, bi, bj); rowv : real (nr, bi); colv : real (nc, bj)
     rowid : int64 (bi,); colid : int64 (bj,); same : bool, whether equal ids mean the same object
+    A : real (bi, d); B : real (bj, d); tau : squared distances below tau (rowv + colv) are made again from these rows, since
+        rounding of the product is relative to the norms; with tau = 0 they are not read
     outs : int32 (n_out,), registers to store; out : real (n_out, N, M), written at [k, i0 + i, j0 + j]
     R : real (n_registers, CHUNK), scratch
     """
+    # One function, and passes that are one loop each: Numba counts references to every array that a function with branches is
+    # given, which takes longer than a pass.
     chunk = R.shape[1]
     finite = True
+    zero = R.dtype.type(0)
     low, high = _id_range(colid, same)
     for i in range(rowid.size):
         meets = low <= rowid[i] <= high
-        for j in range(0, colid.size, chunk):
-            width = min(chunk, colid.size - j)
+        for start in range(0, colid.size, chunk):
+            j, width = np.uintp(start), np.uintp(min(chunk, colid.size - start))
             for r in range(leaves.shape[0]):
-                leaf = leaves[r, 0], leaves[r, 1], leaves[r, 2], leaves[r, 3]
-                _load_leaf(leaf, tiles, rowv, colv, i, j, rowid[i], colid, meets, R[r][:width])
-            _run_chunk(ops, consts, tables, at_zero, width, R)
+                kind, tile, p, q = leaves[r, 0], leaves[r, 1], leaves[r, 2], leaves[r, 3]
+                if kind == LEAF_TILE:
+                    _load_tile(tiles, tile, i, j, R, r, width)
+                elif kind == LEAF_SQDIST:
+                    close = _load_distance(tiles, tile, rowv[p, i], colv, q, i, j, tau, R, r, width)
+                    if close and not (meets and close <= _occurrences(rowid[i], colid, j, width)):
+                        _repair_distances(A, B, rowv[p, i], colv, q, i, j, tau, R, r, width)
+                elif kind == LEAF_INNER:
+                    _load_inner(tiles, tile, rowv[p, i], colv, q, i, j, R, r, width)
+                elif kind == LEAF_COL:
+                    _load_vector(colv, q, j, R, r, width)
+                else:
+                    _load_number(rowv[p, i] if kind == LEAF_ROW else zero, R, r, width)
+                if meets and (kind == LEAF_SQDIST or kind == LEAF_SAME):
+                    _load_where_same(rowid[i], colid, R.dtype.type(kind == LEAF_SAME), j, R, r, width)
+            for q in range(ops.shape[0]):
+                op, a, b, c, dst = ops[q, 0], ops[q, 1], ops[q, 2], ops[q, 3], ops[q, 4]
+                if op < EXP:
+                    _combine(op, R, a, b, c, consts[q, 0], consts[q, 1], consts[q, 2], dst, width)
+                elif op < SIN:
+                    _transform(op, R, a, consts[q, 0], consts[q, 1], consts[q, 2], dst, width)
+                else:
+                    _call(op, R, a, consts[q, 2], tables, at_zero, dst, width)
             for k in range(outs.size):
-                total = _copy_and_add(R[outs[k]][:width], out[k, i0 + i][j0 + j : j0 + j + width])
+                total = _store(R, outs[k], width, out, k, i0 + i, np.uintp(j0 + start))
                 finite &= total - total == 0.0
     return finite
 
@@ -588,21 +627,50 @@ def run_program(ops, consts, tables, at_zero, leaves, tiles, rowv, colv, rowid, 
 
 
 @compiled
-def rbf_tile(G, rowv, colv, rowid, colid, same, slope, factor, out, i0, j0):
-    """out[i0+i, j0+j] = factor exp(slope s), s = max(rowv[i] + colv[j] - 2 G[i, j], 0); s = 0 for the same object.
+def _set_where_same(row, ids, value, target):
+    """target = value in columns that are the same object as the row; a NaN found there stays."""
+    for t in range(ids.size):
+        old = target[t]
+        new = value if old == old else old
+        target[t] = new if ids[t] == row else old
+
+
+@compiled
+def rbf_tile(G, rowv, colv, rowid, colid, same, A, B, tau, rate, factor, out, i0, j0):
+    """out[i0+i, j0+j] = factor decay(rate s), s = max(rowv[i] + colv[j] - 2 G[i, j], 0); s = 0 for the same object.
 
     The commonest program, fused into one pass: twice the speed of the interpreter. G (bi, bj), rowv (bi,), colv (bj,),
-    rowid and colid int64, slope and factor float64, out (N, M).
+    rowid and colid int64, rate, in the unit of `decay`, and factor float64, out (N, M); A, B and tau as in `run_program`.
     """
-    zero = out.dtype.type(0)
-    rate, scale = out.dtype.type(slope * decay_unit(zero)), out.dtype.type(factor)
+    rate, scale = out.dtype.type(rate), out.dtype.type(factor)
     low, high = _id_range(colid, same)
     for i in range(G.shape[0]):
-        x, g, target = rowv[i], G[i], out[i0 + i][j0 : j0 + G.shape[1]]
-        for j in range(target.size):
-            target[j] = scale * decay(rate * _positive(x + colv[j] - (g[j] + g[j]), zero))
-        if low <= rowid[i] <= high:
-            _set_where_same(rowid[i], colid, scale, target)
+        meets = low <= rowid[i] <= high
+        close = _rbf_row(G, i, rowv[i], colv, tau, rate, scale, out, i0 + i, np.uintp(j0))
+        if close and not (meets and close <= _occurrences(rowid[i], colid, 0, colid.size)):
+            _repair_rbf(G, i, rowv[i], colv, A, B, tau, rate, scale, out, i0 + i, j0)
+        if meets:
+            _set_where_same(rowid[i], colid, scale, out[i0 + i][j0 : j0 + G.shape[1]])
+
+
+@compiled
+def _rbf_row(G, i, x, colv, tau, rate, scale, out, k, j0):
+    zero, two, count = out.dtype.type(0), out.dtype.type(2), np.int32(0)
+    for j in range(np.uintp(colv.size)):
+        total = x + colv[j]
+        s = _positive(total - two * G[i, j], zero)
+        out[k, j0 + j] = scale * decay(rate * s)
+        count += np.int32(s < tau * total)
+    return count
+
+
+@compiled
+def _repair_rbf(G, i, x, colv, A, B, tau, rate, scale, out, k, j0):
+    zero, two = out.dtype.type(0), out.dtype.type(2)
+    for j in range(colv.size):
+        total = x + colv[j]
+        if _positive(total - two * G[i, j], zero) < tau * total:
+            out[k, j0 + j] = scale * decay(rate * out.dtype.type(_direct(A[i], B[j])))
 
 
 _LANES = 8

@@ -6,16 +6,8 @@ multiplied from the right and from the left.
 
 import numpy as np
 
-from mercer.engines._compiled import (
-    LEAF_SQDIST,
-    LEAF_TILE,
-    REDUCTION,
-    any_close,
-    compiled,
-    rbf_tile,
-    run_program,
-    sqdist_tile,
-)
+from mercer.engines._compiled import REDUCTION, compiled
+from mercer.engines._compiled_product import product_tile
 
 
 @compiled(fastmath=REDUCTION)
@@ -78,7 +70,7 @@ def _add_one(tile, i, a, out, c):
 
 
 @compiled
-def sweep(A, B, turned, tau, gaussian, code, statistics, space, registers, R, V, out):
+def sweep(A, B, T, tau, gaussian, code, statistics, space, registers, R, V, out):
     """`normal_product` with V, `left_product` without (no rows), for a Gram that is a program on one product A B^T of dense rows.
 
     All rows in one call: threads that return to Python after each tile spend a third of their time waiting for each other.
@@ -86,57 +78,23 @@ def sweep(A, B, turned, tau, gaussian, code, statistics, space, registers, R, V,
 
     Parameters
     ----------
-    A : real (n, d); B : real (M, d), turned : its transpose
-    tau : distances smaller than that share of the norms are recomputed by differences; 0 for none
-    gaussian : (slope, factor), factor 0 where the program is not a plain Gaussian
-    code : (ops, consts, tables, at_zero, outs); statistics : (leaves, rowv, colv, rowid, colid, same), see `run_program`
-    space : real (3 step M,), registers : scratch
+    A : real (n, d); B : real (M, d); T : real (d, M + spare), begins with B^T
+    tau, gaussian, code, statistics : see `product_tile`
+    space : real (2 step M,), registers : scratch
     R : float64 (n, p); V : float64 (p or 0, M); out : float64 (p, M)
     """
-    ops, consts, tables, at_zero, outs = code
     leaves, rowv, colv, rowid, colid, same = statistics
-    slope, factor = gaussian
     n, M = A.shape[0], B.shape[0]
-    step = space.size // (3 * M)
-    v = _norms_of(leaves)
-    exact = _on_exact_distances(leaves)
+    step = space.size // (2 * M)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         m = rows.stop - start
-        tiles = space[: 3 * m * M].reshape((3, m, M))
-        G, D, K = tiles[0], tiles[1], tiles[2]
-        vectors = np.ascontiguousarray(rowv[:, rows])
-        np.dot(A[rows], turned, G)
-        close = tau > 0 and any_close(G, vectors[v], colv[v], rowid[rows], colid, same, tau)
-        if close:
-            sqdist_tile(G, vectors[v], colv[v], A[rows], B, tau, D)
-        if factor != 0 and not close:
-            rbf_tile(G, vectors[0], colv[0], rowid[rows], colid, same, slope, factor, K, 0, 0)
-        elif not run_program(ops, consts, tables, at_zero, exact if close else leaves, tiles[:2], vectors, colv, rowid[rows],
-                             colid, same, outs, tiles[2:], 0, 0, registers):  # fmt: skip
+        tiles = space[: 2 * m * M].reshape((2, m, M))
+        here = np.ascontiguousarray(rowv[:, rows]), colv, rowid[rows], colid, same
+        if not product_tile(A[rows], B, T, 0, tau, gaussian, code, leaves, here, tiles[:1], registers, tiles[1:], 0, 0):
             return False
         if V.shape[0]:
-            normal_product(K, V, R[rows, 0].copy(), out)
+            normal_product(tiles[1], V, R[rows, 0].copy(), out)
         else:
-            left_product(K, R[rows], out)
+            left_product(tiles[1], R[rows], out)
     return True
-
-
-@compiled
-def _norms_of(leaves):
-    """Number of the vectors with the norms that squared distances are made of; 0 where there are none."""
-    v = 0
-    for r in range(leaves.shape[0]):
-        if leaves[r, 0] == LEAF_SQDIST:
-            v = leaves[r, 2]
-    return v
-
-
-@compiled
-def _on_exact_distances(leaves):
-    """Leaves that read squared distances from the second tile instead of making them from the first."""
-    found = leaves.copy()
-    for r in range(leaves.shape[0]):
-        if leaves[r, 0] == LEAF_SQDIST:
-            found[r, 0], found[r, 1] = LEAF_TILE, 1
-    return found

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer import expr
 from mercer.engines import columns, sources
@@ -178,13 +179,17 @@ def _largest(side, view):
 
 # ------------------------------------------------------------------------------------------------ a tile
 def compiled(outputs, x):
-    """(program, layout) of some outputs, made once per traced kernel."""
-    key = ("tensors", *outputs)
+    """(program, layout) of some outputs, made once per traced kernel and kind of rows."""
+    key = ("tensors", _sparse_views(x), *outputs)
     known = x.lowered.programs.get(key)
     if known is None:
         program = expr.compile_program(outputs, x.lowered.parameters)
         known = x.lowered.programs[key] = program, sources.layout(program, x)
     return known
+
+
+def _sparse_views(x):
+    return tuple(sp.issparse(rows) for rows in x.views.values())
 
 
 def tile(place: Place, outputs, x, y) -> list:

@@ -98,7 +98,7 @@ class _Job:
         self.place, self.mode, self.x, self.y, self.V = place, mode, x, y, V
         self.program, self.layout = compiled([expression], x)
         self.shape = self._shape()
-        known, key = x.lowered.programs, ("triton", expression, self.shape)
+        known, key = x.lowered.programs, ("triton", expression, self.layout, self.shape)
         if key not in known:
             known[key] = _triton_code.generate(self.program, self.layout, self.shape)
         self.code = known[key]

@@ -6,6 +6,7 @@ A new engine gives `tile` (values of expressions on one block of pairs) and may 
 import math
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ __all__ = ["TILE_ENTRIES", "Engine", "scratch"]
 TILE_ENTRIES = 2**19
 _OBJECTS = (16, 16)  # pairs of objects
 _WIDEST = 4096  # columns of a tile of whole rows
-_WIDE = 128  # columns of X from which on the product takes longer than what is made of it
+WIDE = 128  # columns of X from which on the product takes longer than what is made of it
 _memory = threading.local()
 
 
@@ -97,24 +98,15 @@ class Engine:
     # ------------------------------------------------------------------------------------ verbs
     def block(self, x: Prepared, y: Prepared) -> np.ndarray:
         """All of K(x, y) as an array; a symmetric Gram is computed once and mirrored."""
-        K = np.empty((len(x), len(y)), x.dtype)
-        rows, cols = self._grid(x, y)
-        mirrored = x is y
-        parts = [y.take(c) for c in cols]
-        width = self.shape_for(x)[1]
-
-        def job(i):
-            r, xi = rows[i], x.take(rows[i])
-            if not mirrored:
-                for c, yj in zip(cols, parts, strict=True):
-                    self._finite_tile(K, r, c, xi, yj)
-                return
-            for j in range(r.start, len(y), width):  # from the diagonal on
-                c = slice(j, min(j + width, len(y)))
-                self._finite_tile(K, r, c, xi, y.take(c))
-                self.mirror(K, r, c)
-
-        self.each(job, len(rows))
+        K, mirrored = np.empty((len(x), len(y)), x.dtype), x is y
+        height, width = self.piece_shape(x)
+        pieces = [
+            (slice(i, min(i + height, len(x))), slice(j, min(j + width, len(y))))
+            for i in range(0, len(x), height)
+            for j in range(i if mirrored else 0, len(y), width)  # mirrored: from the diagonal on
+        ]
+        write = self.writer(K, x, y, mirrored=mirrored)
+        self.each(lambda k: write(*pieces[k]), len(pieces))
         return K
 
     def matrix(self, x: Prepared, y: Prepared, dtype) -> Any:
@@ -128,22 +120,32 @@ class Engine:
             shape = _small_tile(len(x), len(y), x.width)
         rows, cols = self._grid(x, y, shape)
         tiles = [(r, c) for r in rows for c in cols]
+        write = self.writer(K, x, y, i0, j0)
+        self.each(lambda i: write(*tiles[i]), len(tiles))
 
-        def job(i):
-            r, c = tiles[i]
-            place = slice(i0 + r.start, i0 + r.stop), slice(j0 + c.start, j0 + c.stop)
-            self._finite_tile(K, *place, x.take(r), y.take(c))
+    def writer(self, K, x: Prepared, y: Prepared, i0=0, j0=0, mirrored=False) -> Callable[[slice, slice], None]:
+        """What writes some rows and columns of K(x, y) to their places in K[i0:, j0:]; mirrored, also below the diagonal of a
+        symmetric K, whose parts are those on and above it."""
+        xs, ys = _parts(x), _parts(y)
 
-        self.each(job, len(tiles))
+        def write(r, c):
+            xi, yj = xs(r.start, r.stop), ys(c.start, c.stop)
+            r, c = slice(i0 + r.start, i0 + r.stop), slice(j0 + c.start, j0 + c.stop)
+            if not self.tile_into(K, r, c, xi, yj):
+                self.check_finite(K[r, c], x)
+            if mirrored:
+                self.mirror(K, r, c)
 
-    def _finite_tile(self, K, r, c, x, y):
-        if not self.tile_into(K, r, c, x, y):
-            self.check_finite(K[r, c], x)
+        return write
 
     def tile_into(self, K, r, c, x, y) -> bool:
         """Write one tile into its place in K. Returns True if its numbers are known to be finite."""
         K[r, c] = self.tile([x.lowered.expression], x, y)[0]
         return False
+
+    def piece_shape(self, x) -> tuple[int, int]:
+        """Shape of what a thread writes at a time where the Gram is kept."""
+        return self.shape_for(x)
 
     def check_finite(self, values, x):
         """Refuse NaN and infinity by the kernel's name. The sum sees them in one pass while the tile is in the cache."""
@@ -257,10 +259,15 @@ class Engine:
         return Gradients(self, x, y, both)
 
 
+def _parts(side):
+    """What takes rows from one to another of a side, once."""
+    return cache(lambda start, stop: side.take(slice(start, stop)))
+
+
 def _small_tile(n, m, width):
     """Shape of tiles that keep some threads busy also where rows or columns are few. The product of wide rows is most of the
     work, and better in large tiles; that of narrow ones should stay in the cache for what follows."""
-    wide = width >= _WIDE
+    wide = width >= WIDE
     most = 1024 if wide else 256
     a = -(-n // -(-n // most)) if n else 1  # no tile of a few rows that are left over
     area = min((960 if wide else 240) * 1024, max(n * m // 8, 64))

@@ -1,8 +1,12 @@
-"""The CPU engine: one-thread BLAS on a tile, then SIMD passes over the tile while it is in the cache, tiles over threads.
+"""The CPU engine: a product of rows, then SIMD passes over the tile while it is in the cache, tiles over threads.
+
+The product is our own where rows are narrow, in tiles so small that they stay in the second cache, many of them in one compiled
+call; else it is one-thread BLAS.
 
 No compilation per expression: a register program is run by one compiled interpreter; the plain Gaussian has a pass of its own.
 """
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,7 +15,8 @@ import scipy.sparse as sp
 
 from mercer import expr
 from mercer.engines import columns, reductions
-from mercer.engines.base import Engine, scratch
+from mercer.engines.base import WIDE, Engine, scratch
+from mercer.engines.decays import with_decays
 from mercer.engines.prepare import external_tile
 from mercer.kernels.statistics import ColumnStatistic, External, Inner, SameRow, SquaredDistance, Vector
 from mercer.registry import register_engine
@@ -47,7 +52,7 @@ class _Code:
     leaves: tuple
     outputs: np.ndarray
     n_registers: int
-    gaussian: tuple[float, float] | None  # (slope, factor) if the program is factor * exp(slope * squared distance)
+    gaussian: tuple[float, float] | None  # (rate, factor) if the program is factor * decay(rate * squared distance)
 
 
 @register_engine("cpu")
@@ -58,15 +63,54 @@ class CpuEngine(Engine):
     # Not 1024 columns: rows a power of two bytes apart share their places in the cache, and the GEMM of a tile with 20 columns
     # then takes 1.7 times as long.
     tile_shape = (512, 960)
+    small_tile = (128, 960)  # of a program on one product: with its place in the Gram it fills the second cache
+    piece = (1024, 960)  # of such a program in one compiled call: a millisecond
     reductions = reductions.COMPILED
 
     def each(self, job, count):
         return map_tiles(job, count, self.threads)
 
     def tile(self, outputs, x, y):
-        out = np.empty((len(outputs), len(x), len(y)), x.dtype)
-        self._run(_code(outputs, x), x, y, out, 0, 0)
+        code, out = _code(outputs, x), np.empty((len(outputs), len(x), len(y)), x.dtype)
+        if _has_small_tiles(code, x):
+            self._small_tiles(code, x, y, out)(slice(0, len(x)), slice(0, len(y)))
+        else:
+            self._run(code, x, y, out, 0, 0)
         return out
+
+    def piece_shape(self, x):
+        small = _has_small_tiles(_code([x.lowered.expression], x), x)
+        return self.piece if small else super().piece_shape(x)
+
+    def writer(self, K, x, y, i0=0, j0=0, mirrored=False):
+        """Where tiles are small, what is common to all of them is made once."""
+        code = _code([x.lowered.expression], x)
+        if not _has_small_tiles(code, x):
+            return super().writer(K, x, y, i0, j0, mirrored)
+        into = self._small_tiles(code, x, y, K[None], i0, j0, mirrored)
+
+        def write(r, c):
+            if not into(r, c):
+                self.check_finite(K[i0 + r.start : i0 + r.stop, j0 + c.start : j0 + c.stop], x)
+
+        return write
+
+    def _small_tiles(self, code, x, y, out, i0=0, j0=0, mirrored=False):
+        """What writes some rows and columns, and says whether they are known to be finite."""
+        from mercer.engines import _compiled_product
+        from mercer.engines._compiled_gemm import spare
+
+        arguments = _Later(code, x, y, _overlap(x, y)).as_arguments()
+
+        def into(r, c):
+            part = r.start, r.stop, c.start, c.stop
+            shape = min(self.small_tile[0], r.stop - r.start), min(self.small_tile[1], c.stop - c.start)
+            space = scratch("tiles", (math.prod(shape) + spare(x.dtype.itemsize),), x.dtype)
+            return _compiled_product.product_block(
+                *arguments, part, shape, space, self._registers(code, x.dtype), out, i0, j0, mirrored
+            )
+
+        return into
 
     def tile_into(self, K, r, c, x, y):
         return self._run(_code([x.lowered.expression], x), x, y, K[None], r.start, c.start)
@@ -81,15 +125,16 @@ class CpuEngine(Engine):
         from mercer.engines import _compiled
 
         same = _overlap(x, y)
-        statistics = _Statistics(code, x, y, same)
+        statistics, none = _Statistics(code, x, y, same), np.empty((0, 0), x.dtype)
         if code.gaussian is not None and not statistics.repaired:
-            slope, factor = code.gaussian
+            rate, factor = code.gaussian
             rowv, colv = statistics.row_vectors[0], statistics.column_vectors[0]
-            _compiled.rbf_tile(statistics.tiles[0], rowv, colv, x.index, y.index, same, slope, factor, out[0], i0, j0)
+            _compiled.rbf_tile(statistics.tiles[0], rowv, colv, x.index, y.index, same, none, none, x.dtype.type(0), rate,
+                               factor, out[0], i0, j0)  # fmt: skip
             return True  # a Gaussian of finite distances is finite
         return _compiled.run_program(
             code.ops, code.constants, code.tables, code.at_zero, statistics.leaves, statistics.tiles, statistics.row_vectors,
-            statistics.column_vectors, x.index, y.index, same, code.outputs, out, i0, j0,
+            statistics.column_vectors, x.index, y.index, same, none, none, x.dtype.type(0), code.outputs, out, i0, j0,
             self._registers(code, x.dtype),
         )  # fmt: skip
 
@@ -109,16 +154,11 @@ class CpuEngine(Engine):
     def _sweep(self, code, x, y, R, V, total):
         from mercer.engines import _compiled_sums
 
-        same = _overlap(x, y)
-        later = _Later(code, x, y, same)
-        A, B = later.operands[0]
+        later = _Later(code, x, y, _overlap(x, y))
         step = max(16, min(len(x), _SWEEP_ENTRIES // len(y)))
         return _compiled_sums.sweep(
-            A, B, np.ascontiguousarray(B.T), _tau(x.dtype) if later.may_need_repair else x.dtype.type(0),
-            code.gaussian or (0.0, 0.0), (code.ops, code.constants, code.tables, code.at_zero, code.outputs),
-            (later.leaves, later.row_vectors, later.column_vectors, x.index, y.index, same),
-            scratch("sweep", (3 * step * len(y),), x.dtype), self._registers(code, x.dtype), R,
-            np.zeros((0, len(y))) if V is None else V, total,
+            *later.as_arguments(), scratch("sweep", (2 * step * len(y),), x.dtype),
+            self._registers(code, x.dtype), R, np.zeros((0, len(y))) if V is None else V, total,
         )  # fmt: skip
 
     def add_products(self, tile, R, V, total):
@@ -166,14 +206,22 @@ def _code(outputs, x):
 def _assemble(program, dtype):
     from mercer.engines import _compiled
 
-    ops = np.array([(_compiled.OPCODE[op], *registers) for op, *registers in program.instructions], np.int32).reshape(
-        -1, 5
-    )
+    instructions, numbers = with_decays(program)
+    numbers = [_in_unit(op, n, dtype) for (op, *_), n in zip(instructions, numbers, strict=True)]
+    ops = np.array([(_compiled.OPCODE[op], *registers) for op, *registers in instructions], np.int32).reshape(-1, 5)
     tables = [_table(t) for t in program.tables] or [np.zeros((1, 1))]
     at_zero = np.array([float(t(np.zeros(1))[0]) for t in program.tables] or [0.0])
-    constants = np.array(program.constants, dtype).reshape(-1, 3)
     leaves, outputs = tuple(e.payload for e in program.leaves), np.array(program.outputs, np.int32)
-    return _Code(ops, constants, np.stack(tables), at_zero, leaves, outputs, program.n_registers, _gaussian(program))
+    return _Code(ops, np.array(numbers, dtype).reshape(-1, 3), np.stack(tables), at_zero, leaves, outputs,
+                 program.n_registers, _gaussian(instructions, numbers, leaves, outputs))  # fmt: skip
+
+
+def _in_unit(op, numbers, dtype):
+    """Scale and shift of a decay in its unit, multiplied in float64."""
+    from mercer.engines import _compiled
+
+    unit = _compiled.DECAY_UNIT[dtype.itemsize] if op == "decay" else 1.0
+    return numbers[0] * unit, numbers[1] * unit, numbers[2]
 
 
 _tables: dict = {}
@@ -187,19 +235,12 @@ def _table(function):
     return _tables[function]
 
 
-def _gaussian(program):
-    """(slope, factor) of a plain Gaussian program, else None."""
-    if (
-        len(program.leaves) != 1
-        or not isinstance(program.leaves[0].payload, SquaredDistance)
-        or len(program.outputs) != 1
-    ):
+def _gaussian(instructions, numbers, leaves, outputs):
+    """(rate, factor) of a program that is nothing but a decay of a squared distance, else None."""
+    if [i[0] for i in instructions] != ["decay"] or len(leaves) != 1 or len(outputs) != 1:
         return None
-    names = [row[0] for row in program.instructions]
-    if names not in (["exp"], ["exp", "affine"]) or any(shift for _, shift, _ in program.constants):
-        return None
-    factors = [scale for scale, _, _ in program.constants]
-    return factors[0], factors[1] if len(factors) == 2 else 1.0
+    rate, shift, factor = numbers[0]
+    return (rate, factor) if shift == 0 and isinstance(leaves[0], SquaredDistance) else None
 
 
 # ------------------------------------------------------------------------------------------------ statistics of a tile
@@ -208,6 +249,13 @@ def _on_one_product(leaves):
     products = [(p.view, isinstance(p, Inner)) for p in leaves if isinstance(p, SquaredDistance | Inner)]
     others = (SquaredDistance, Inner, SameRow, Vector)
     return len({view for view, _ in products}) == 1 and all(isinstance(p, others) for p in leaves)
+
+
+def _has_small_tiles(code, x):
+    """Programs on one product of dense rows run on small tiles in one call. The product of wide rows is most of the work, and
+    better in larger tiles."""
+    views = [p.view for p in code.leaves if isinstance(p, SquaredDistance | Inner)]
+    return _on_one_product(code.leaves) and _is_dense(x, code.leaves) and x.views[views[0]].shape[1] < WIDE
 
 
 def _is_dense(x, leaves):
@@ -357,9 +405,24 @@ class _Later(_Statistics):
     """Where the numbers of a program come from, when a compiled loop makes the one product that it needs."""
 
     def __init__(self, code, x, y, same):
+        self.code = code
         self.operands: list[tuple] = []
         self.may_need_repair = False
         super().__init__(code, x, y, same)
+
+    def as_arguments(self):
+        """Rows, those of the columns also turned, tau, gaussian, code and statistics, as compiled loops take them."""
+        code, dtype = self.code, self.x.dtype
+        A, B = self.operands[0]
+        return (
+            A,
+            B,
+            _turned(B),
+            _tau(dtype) if self.may_need_repair else dtype.type(0),
+            code.gaussian or (0.0, 0.0),
+            (code.ops, code.constants, code.tables, code.at_zero, code.outputs),
+            (self.leaves, self.row_vectors, self.column_vectors, _plain(self.x.index), _plain(self.y.index), self.same),
+        )
 
     def _tiles(self, count):
         return np.empty((count, 0))
@@ -369,12 +432,26 @@ class _Later(_Statistics):
         if key not in self._products:
             self._products[key] = len(self.operands)
             side = "centred" if centred else "views"
-            self.operands.append((getattr(self.x, side)[view], getattr(self.y, side)[view]))
+            self.operands.append(tuple(_plain(getattr(s, side)[view]) for s in (self.x, self.y)))
         return self._products[key]
 
     def _close(self, xn, yn, G):
         self.may_need_repair = True
         return False
+
+
+def _plain(array):
+    """The same numbers in the one layout that compiled loops are compiled for."""
+    return array if array.flags.c_contiguous and array.flags.writeable else np.array(array, order="C")
+
+
+def _turned(B):
+    """The transpose, with as much behind it as `multiply` may read."""
+    from mercer.engines._compiled_gemm import spare
+
+    T = np.zeros((B.shape[1], len(B) + spare(B.itemsize)), B.dtype)
+    T[:, : len(B)] = B.T
+    return T
 
 
 def _combination(statistic):

@@ -80,7 +80,7 @@ class _Many(Kernel):
         return type(self)(children)
 
     def _resolved(self, rows, weight):
-        return self.rebuild(tuple(c._resolved(rows, weight) for c in self.children))
+        return self._of(tuple(c._resolved(rows, weight) for c in self.children))
 
     def _traced(self, t):
         return [t.child(self, i) for i in range(len(self.parts))]
@@ -222,7 +222,7 @@ class _One(Kernel):
         return self._with(kernel=children[0])
 
     def _resolved(self, rows, weight):
-        return self.rebuild((self.kernel._resolved(rows, weight),))
+        return self._of((self.kernel._resolved(rows, weight),))
 
     @property
     def stationary(self):
@@ -593,7 +593,7 @@ class On(_One):
         return t.child(self, view=Part(t.view, tuple(self.chosen)))
 
     def _resolved(self, rows, weight):
-        return self.rebuild((self.kernel._resolved(validate.part(rows, self.chosen), weight),))
+        return self._of((self.kernel._resolved(validate.part(rows, self.chosen), weight),))
 
     def refuse(self, rows):
         self.kernel.refuse(validate.part(rows, self.chosen))
@@ -652,7 +652,7 @@ class Warp(_One):
         return self._view(None).forward(validate.plain(rows))
 
     def _resolved(self, rows, weight):
-        return self.rebuild((self.kernel._resolved(self._warped(rows), weight),))
+        return self._of((self.kernel._resolved(self._warped(rows), weight),))
 
     def _reads(self):
         return ["any"]

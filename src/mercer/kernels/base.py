@@ -26,6 +26,7 @@ class Kernel:
 
     children: "tuple[Kernel, ...]" = ()
     label: str | None = None  # set by `named`
+    traced: Any = None  # what `trace.lower` made of the kernel
     parameter_alone: ClassVar[str | None] = None  # an operator with one parameter, called by its bare name
     stationary = False
     isotropic = False
@@ -95,8 +96,16 @@ class Kernel:
         """The same operation on other children."""
         return self
 
+    def _of(self, children):
+        """`rebuild`, unless these are the children: a kernel that learned nothing stays the one that was traced."""
+        same = all(new is old for new, old in zip(children, self.children, strict=True))
+        return self if same else self.rebuild(children)
+
     def __sklearn_clone__(self):
         return self
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "traced"}
 
     def __eq__(self, other):
         return isinstance(other, Kernel) and type(self) is type(other) and digest(self) == digest(other)

@@ -44,9 +44,8 @@ class Lowered:
     expression: expr.Expr
     parameters: dict[str, float]
     sensitivity: dict[View, Sensitivity]
-    programs: dict = field(
-        default_factory=dict, compare=False, repr=False
-    )  # engines keep what they made of the expression here
+    # Engines keep here what they made of the expression, by all that it depends on: these are not the only rows it will meet.
+    programs: dict = field(default_factory=dict, compare=False, repr=False)
 
     def __hash__(self):
         return hash((self.kernel, tuple(self.parameters)))
@@ -155,7 +154,18 @@ class _Symbolic:
 
 
 def lower(kernel, names=None, path=()) -> Lowered:
-    """Trace a resolved kernel. `names` and `path` are given when the kernel is part of a larger tree."""
+    """Trace a resolved kernel. `names` and `path` are given when the kernel is part of a larger tree.
+
+    The kernel keeps its trace, and with it what engines made of that: both take longer than the Gram of some dozens of rows.
+    """
+    if names is None and not path:
+        if kernel.traced is None:
+            object.__setattr__(kernel, "traced", _trace(kernel, None, ()))
+        return kernel.traced
+    return _trace(kernel, names, path)
+
+
+def _trace(kernel, names, path):
     trace = Trace(names if names is not None else parameter_names(kernel), Input(), path)
     expression = kernel.trace(trace)
     return Lowered(kernel, expression, trace.parameters, trace.sensitivity)

@@ -1,0 +1,232 @@
+"""Programs on one product of rows: small tiles in one compiled call, rows that are close, decays, traces."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mercer import expr
+from mercer import kernels as mk
+from mercer.engines import CpuEngine, cpu
+from mercer.engines.decays import with_decays
+from mercer.errors import NanError
+from mercer.gram import gram
+from mercer.kernels.statistics import Inner, SquaredDistance
+from mercer.kernels.trace import lower
+from mercer.kernels.views import Input, Numbers
+
+TYPES = [np.float32, np.float64]
+both = pytest.mark.parametrize("dtype", TYPES, ids=lambda t: t.__name__)
+KERNELS = [mk.RBF(0.9), 2 * mk.RBF(), 2 * mk.RBF() + mk.Linear() ** 2 + mk.Matern(1.5), mk.Linear(), mk.Polynomial(3)]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(CpuEngine, "small_tile", (4, 6))
+    monkeypatch.setattr(CpuEngine, "piece", (7, 10))
+
+
+def rows(n, d, dtype, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d)).astype(dtype)
+
+
+def close(got, expected, dtype):
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(got, expected, rtol=0, atol=scale * (3e-6 if dtype == np.float32 else 1e-13))
+
+
+# ---------------------------------------------------------------------------------------------------------------- products
+@both
+@pytest.mark.parametrize(
+    ("m", "d", "w", "t"), [(1, 1, 1, 0), (6, 3, 64, 0), (13, 7, 65, 5), (5, 0, 3, 0), (12, 127, 200, 31)]
+)
+def test_products_of_narrow_rows(m, d, w, t, dtype):
+    from mercer.engines._compiled_gemm import multiply, spare
+
+    behind = spare(np.dtype(dtype).itemsize)
+    A, B = rows(m, d, dtype), rows(t + w, d, dtype, 1)
+    memory = np.full(5 + m * w + behind + 5, -7, dtype)
+    G = memory[5 : 5 + m * w].reshape(m, w)
+    multiply(A, cpu._turned(B), t, G)
+    np.testing.assert_allclose(G, A.astype(float) @ B[t:].T.astype(float), atol=np.finfo(dtype).eps * 8 * (d + 1))
+    assert (memory[:5] == -7).all()
+    assert (memory[5 + m * w + behind :] == -7).all()
+
+
+@both
+def test_an_entry_does_not_depend_on_its_tile(dtype):
+    """Nor on which of the two sides its rows are on."""
+    X = rows(70, 9, dtype)
+    K = mk.RBF(2.0)(X)
+    engine = gram(mk.RBF(2.0), X)
+    for i, j in [(0, 0), (3, 50), (69, 1)]:
+        assert engine[[i], [j]].dense()[0, 0] == K[i, j] == K[j, i]
+    np.testing.assert_array_equal(engine[5:20, 30:].dense(), K[5:20, 30:])
+
+
+# ---------------------------------------------------------------------------------------------------------- whole matrices
+@both
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("n", [1, 4, 23, 40])
+def test_pieces_and_tiles_of_any_shape(kernel, n, dtype, small):
+    X, Y = rows(n, 3, dtype), rows(17, 3, dtype, 1)
+    for other in (None, Y):
+        K = gram(kernel, X, other)
+        close(K.dense(), gram(kernel, X.astype(float), other, engine="reference").dense(), dtype)
+    K = kernel(X)
+    np.testing.assert_array_equal(K, K.T)
+
+
+@both
+@pytest.mark.parametrize("kernel", [mk.RBF(), mk.Laplacian(), mk.Matern(1.5) * mk.Linear()], ids=str)
+def test_close_pairs_are_made_again_by_differences(kernel, dtype, small):
+    """Of rows that lie far from the centre; some are equal, of which each meets itself and others."""
+    X = rows(30, 4, dtype)
+    X[::2] += dtype(100)
+    X[5], X[9], X[20] = X[6], X[8] * (1 + dtype(1e-4)), X[6]
+    exact = gram(kernel, X.astype(float), engine="reference").dense()
+    K = kernel(X)
+    scale = np.abs(exact).max()
+    np.testing.assert_allclose(K, exact, rtol=0, atol=scale * (2e-5 if dtype == np.float32 else 1e-11))
+    assert K[5, 6] == K[6, 6] == K[20, 5]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_wide_and_sparse_rows_go_by_whole_tiles(kernel):
+    wide, thin = rows(40, 200, np.float64) / 15, sp.random_array((40, 30), density=0.3, rng=0, format="csr")
+    for X in (wide, thin):
+        K = gram(kernel, X)
+        assert not cpu._has_small_tiles(cpu._code([K.x.lowered.expression], K.x), K.x)
+        close(K.dense(), gram(kernel, X, engine="reference").dense(), np.float64)
+
+
+def test_overflow_is_found_in_any_small_tile(small):
+    X = np.ones((20, 2))
+    X[17] = 1e120
+    for other in (None, np.ones((5, 2))):
+        with pytest.raises(NanError, match=r"gave NaN or infinity"):
+            gram(mk.Polynomial(3), X, other).dense()
+
+
+def test_parts_of_a_larger_array(small):
+    X, Y = rows(9, 3, np.float64), rows(13, 3, np.float64, 1)
+    kernel = KERNELS[2]
+    K = gram(kernel, X, Y)
+    out = np.full((20, 30), -7.0)
+    K.engine.fill(out, 4, 6, K.x, K.y)
+    close(out[4:13, 6:19], gram(kernel, X, Y, engine="reference").dense(), np.float64)
+    out[4:13, 6:19] = -7
+    assert (out == -7).all()
+
+
+# ---------------------------------------------------------------------------------------------------------------- decays
+S, G = expr.leaf(SquaredDistance(Numbers(Input()))), expr.leaf(Inner(Numbers(Input())))
+
+
+def shortened(e):
+    program = expr.compile_program([e], {})
+    return program, *with_decays(program)
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        (expr.exp(-0.5 * S), ["decay"]),
+        (3 * expr.exp(-0.5 * S), ["decay"]),
+        (expr.exp(-2 * expr.sqrt(3 * S) - 1), ["sqrt", "decay"]),
+        (expr.exp(0.5 * S), ["exp"]),
+        (expr.exp(1 - S), ["exp"]),
+        (expr.exp(-G), ["exp"]),
+        (expr.exp(-expr.exp(G)), ["exp", "decay"]),
+        (2 * expr.exp(-S) + 1, ["decay", "affine"]),
+    ],
+    ids=str,
+)
+def test_exponentials_of_what_is_not_positive(expression, names):
+    _, instructions, numbers = shortened(expression)
+    assert [op for op, *_ in instructions] == names
+    assert len(numbers) == len(instructions)
+
+
+def test_a_factor_is_not_taken_from_what_is_read_again():
+    decay = expr.exp(-0.5 * S)
+    program, instructions, numbers = shortened(decay * (2 * decay))
+    values, expected = interpreted(program, instructions, numbers)
+    np.testing.assert_allclose(values, expected, rtol=1e-15)
+    both_read = expr.compile_program([2 * decay, decay], {})
+    instructions, _ = with_decays(both_read)
+    written = {dst for *_, dst in instructions}
+    assert set(both_read.outputs) <= written
+
+
+@pytest.mark.parametrize(
+    "kernel", [2 * mk.RBF() + mk.Matern(2.5), mk.RBF() * mk.Laplacian(), mk.RBF().exp(), -mk.RBF()], ids=str
+)
+def test_shorter_programs_say_the_same(kernel):
+    traced = lower(kernel)
+    program = expr.compile_program([traced.expression], traced.parameters)
+    values, expected = interpreted(program, *with_decays(program))
+    np.testing.assert_allclose(values, expected, rtol=1e-14)
+
+
+def interpreted(program, instructions, numbers):
+    """The shorter instructions and the program itself, by hand, on leaves that are not negative."""
+    start = {r: np.linspace(0, 5, 11) + r for r in range(len(program.leaves))}
+
+    def run(instructions, numbers):
+        R = dict(start)
+        for (op, a, b, c, dst), (scale, shift, value) in zip(instructions, numbers, strict=True):
+            x = scale * R[a] + shift
+            R[dst] = {
+                "exp": lambda x=x: np.exp(x),
+                "decay": lambda x=x, v=value: v * np.exp(x),
+                "sqrt": lambda x=x: np.sqrt(x),
+                "affine": lambda x=x: x,
+                "mul": lambda x=x, b=b: x * R[b],
+                "add": lambda x=x, b=b: x + R[b],
+                "fma": lambda x=x, b=b, c=c: x * R[b] + R[c],
+            }[op]()
+        return np.array([R[o] for o in program.outputs])
+
+    return run(instructions, numbers), run(program.instructions, program.constants)
+
+
+# ---------------------------------------------------------------------------------------------------------------- traces
+def test_a_kernel_is_traced_once():
+    for kernel in (mk.RBF(), 2 * mk.RBF() + mk.Matern(1.5) * mk.Linear(), mk.RBF().normalise()):
+        X = rows(5, 2, np.float64)
+        assert gram(kernel, X).x.lowered is gram(kernel, X + 1).x.lowered
+        assert lower(kernel.replace()) is lower(kernel)
+        changed = 2 * kernel
+        assert lower(changed) is not lower(kernel)
+
+
+def test_a_trace_is_not_pickled():
+    kernel = 2 * mk.RBF(0.7) + mk.Linear()
+    before = len(pickle.dumps(kernel))
+    kernel(rows(5, 2, np.float64))
+    assert kernel.traced is not None
+    assert len(pickle.dumps(kernel)) == before
+    again = pickle.loads(pickle.dumps(kernel))
+    assert again.traced is None
+    assert again == kernel
+
+
+def test_what_is_learned_from_rows_is_traced_anew():
+    kernel = mk.RBF("median")
+    X = rows(20, 2, np.float64)
+    np.testing.assert_allclose(kernel(10 * X), kernel(X))
+    assert not np.allclose(kernel(10 * X, X), kernel(X, X))
+
+
+@pytest.mark.parametrize("engine", ["cpu", "torch"])
+def test_one_kernel_on_dense_and_sparse_rows_in_turn(engine):
+    if engine == "torch":
+        pytest.importorskip("torch", reason="torch is not installed")
+    kernel = 2 * mk.RBF() + mk.Linear()
+    X = rows(8, 4, np.float64) * (rows(8, 4, np.float64, 1) > 0)
+    expected = kernel(X)
+    for some in (X, sp.csr_array(X), X, sp.csr_array(X), X[:, :3]):
+        right = expected if some.shape[1] == 4 else kernel(X[:, :3])
+        np.testing.assert_allclose(gram(kernel, some, engine=engine).dense(), right, atol=1e-12)
