@@ -608,7 +608,7 @@ def test_top_eigenpairs_dense(n, k):
     K = positive_definite(n)
     A = Counted(K)
     check_pairs(K, top_eigenpairs(A, k, rng=np.random.default_rng(0)), k)
-    assert A.applications == 2
+    assert A.applications == 1
 
 
 def test_slow_spectrum_needs_restarts():
@@ -650,7 +650,7 @@ def test_eigenpairs_float32():
 def test_eigenpairs_cap():
     K = with_spectrum(np.linspace(1, 2, 600))
     pairs = top_eigenpairs(K, 3, rng=np.random.default_rng(0), max_iter=2, tol=1e-12)
-    assert (pairs.status, pairs.iterations) == (Status.MAX_ITER, 3)
+    assert (pairs.status, pairs.iterations) == (Status.MAX_ITER, 2)
     assert pairs.residuals.max() > 1e-12
 
 

@@ -1,6 +1,5 @@
 """What solvers see of a Gram: something with @, a diagonal, rows and a dense form; so are sums with diagonals, and centring."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ __all__ = ["CentredGram", "Diagonal", "GivenGram", "Operator", "ShiftedGram"]
 _REDUCED = 2**22  # entries that a thread passes over before it looks up
 _FEW, _LARGE, _ROWS = 64, 2**22, 256  # columns that are few, entries of a matrix that is large, rows of it at a time
 _HALVED, _GROUPS = 32, 8  # columns up to which half of a symmetric matrix is read, and in how many parts
-_SMALL_PRODUCT = 10**6  # n m k of a product up to which OpenBLAS does not copy its operands
 
 
 class Operator:
@@ -107,7 +105,7 @@ class GivenGram(Operator):
         columns = V.size // max(len(V), 1)
         if columns > _FEW or V.dtype != self.dtype or self.K.size < _LARGE or not self.K.flags.c_contiguous:
             return self.K @ V
-        if self.mirrored and 1 <= columns <= _HALVED:
+        if self.mirrored and 1 <= columns <= _HALVED and self.K.flags.writeable:  # or it would have to be compiled anew
             return _from_one_half(self.K, V.reshape(len(V), -1)).reshape(V.shape)
         if V.ndim == 1:
             return self.K @ V
@@ -190,32 +188,27 @@ class ShiftedGram(Operator):
 
 
 def _from_one_half(K, V):
-    """K V for a symmetric K, of which each tile above the diagonal is read once and used twice, while it is in the cache.
+    """K V for a symmetric K, of which each number above the diagonal is read once and used twice.
 
-    Strips of tiles are added up in groups that do not depend on the number of threads.
+    Strips of rows are added up in groups that do not depend on the number of threads.
     """
-    V = np.ascontiguousarray(V)  # products with columns that lie apart take half as long again
+    from mercer.gram._compiled import LANES, half_product
+
     n, columns = V.shape
-    size = math.isqrt(_SMALL_PRODUCT // columns)
-    strips = [slice(i, min(i + size, n)) for i in range(0, n, size)]
+    padded = np.zeros((n, -(-columns // LANES) * LANES), K.dtype)
+    padded[:, :columns] = V
+    parts = [np.ascontiguousarray(padded[:, c : c + LANES]) for c in range(0, padded.shape[1], LANES)]
 
     def group(g):
-        total, product = np.zeros((n, columns), K.dtype), np.empty((size, columns), K.dtype)
-        for i in range(g, len(strips), _GROUPS):
-            if stopping():
-                break
-            r = strips[i]
-            for c in strips[i:]:
-                tile = K[r, c]
-                total[r] += np.matmul(tile, V[c], out=product[: len(tile)])
-                if c is not r:
-                    total[c] += np.matmul(tile.T, V[r], out=product[: tile.shape[1]])
-        return total
+        totals = [np.zeros_like(part) for part in parts]
+        for i in range(g * _ROWS, n, _GROUPS * _ROWS):
+            for part, total in zip(parts, totals, strict=True):
+                if not stopping():
+                    half_product(K, part, i, min(i + _ROWS, n), total)
+        return totals
 
-    parts = map_tiles(group, min(_GROUPS, len(strips)))
-    for part in parts[1:]:
-        parts[0] += part
-    return parts[0]
+    found = map_tiles(group, min(_GROUPS, -(-n // _ROWS)))
+    return np.hstack([sum(some[1:], some[0]) for some in zip(*found, strict=True)])[:, :columns]
 
 
 class CentredGram(Operator):

@@ -30,7 +30,8 @@ def top_eigenpairs(
 
     Thick-restart block Lanczos with full reorthogonalisation: a Krylov space of blocks of k + `oversample` or more columns, since
     one application to a block costs little more than to a vector, and copies of a multiple eigenvalue are found together. For
-    n <= 500 or k > n / 4 the matrix A @ I is formed and decomposed.
+    n <= 500 or k > n / 4 the matrix A @ I is formed and decomposed. Residuals are those of the products that were made, not of
+    the recurrence.
 
     max_iter: applications of A to a block. max_basis: columns of the basis, by default 6 blocks and at least 60. start (n, s):
     columns whose span is thought to be near the vectors, the best first.
@@ -46,12 +47,13 @@ def top_eigenpairs(
         raise ValueError(f"expected 1 <= k <= {n}, got {k}")
     dtype = np.result_type(dtype or getattr(A, "dtype", None) or np.float64, np.float32)
     if n <= DENSE or 4 * k > n:
-        vectors, iterations, converged = _dense_vectors(A, k, dtype), 1, True
+        vectors, images = _dense_vectors(A, k, dtype)
+        iterations, converged = 1, True
     else:
-        vectors, iterations, converged = _block_lanczos(
+        vectors, images, iterations, converged = _block_lanczos(
             A, k, rng, tol, _WIDTH * -(-(k + oversample) // _WIDTH), max_iter, max_basis, dtype, start
         )
-    return _certified(A, vectors, iterations + 1, tol, converged)
+    return _certified(images, vectors, iterations, tol, converged)
 
 
 def power_eigenpairs(A, k: int, *, rng: np.random.Generator, tol: float = 1e-6, max_iter: int = 1000) -> Eigenpairs:
@@ -76,7 +78,7 @@ def power_eigenpairs(A, k: int, *, rng: np.random.Generator, tol: float = 1e-6, 
         vectors[:, i] = previous
         iterations += max_iter - countdown
         converged &= countdown > 0
-    return _certified(A, vectors, iterations + 1, tol, converged)
+    return _certified(np.asarray(A @ vectors), vectors, iterations + 1, tol, converged)
 
 
 def smallest_eigenvalue(
@@ -111,15 +113,18 @@ def _dense_vectors(A, k, dtype):
     n = A.shape[0]
     M = np.asarray(A @ np.eye(n, dtype=dtype))
     _, vectors = run_interruptibly(np.linalg.eigh, (M + M.T) / 2, seconds_predicted=seconds_for_eigh(n))
-    return vectors[:, : -k - 1 : -1]
+    vectors = vectors[:, : -k - 1 : -1]
+    return vectors, M @ vectors
 
 
 def _block_lanczos(A, k, rng, tol, width, max_iter, max_basis, dtype, start):
-    """Ritz vectors, applications, whether converged. Basis V, T = V^T A V; A V = V T + block @ C in the last block."""
+    """Ritz vectors and their images, applications, whether converged. Basis V, its images Y = A V, T = V^T Y;
+    Y = V T + block @ C in the last block."""
     n = A.shape[0]
     width = min(width, n // 3)
     capacity = min(n - width, max(2 * width, max_basis or max(6 * width, 60)))
-    V, T, m = np.empty((n, capacity), dtype=dtype, order="F"), np.zeros((capacity, capacity)), 0
+    V, Y = (np.empty((n, capacity), dtype=dtype, order="F") for _ in range(2))
+    T, m = np.zeros((capacity, capacity)), 0
     first = rng.standard_normal((n, width))
     if start is not None:
         first[:, : min(width, start.shape[1])] = start[:, :width]
@@ -129,14 +134,13 @@ def _block_lanczos(A, k, rng, tol, width, max_iter, max_basis, dtype, start):
     while not converged and applications < max_iter:
         if m + width > capacity:  # thick restart: the best Ritz vectors become the start of the basis
             m = max(k, capacity - width - capacity // 3)
-            V[:, :m] = V[:, : len(S)] @ S[:, :m].astype(dtype)
+            for B in (V, Y):
+                B[:, :m] = B[:, : len(S)] @ S[:, :m].astype(dtype)
             T[:m, :m] = np.diag(values[:m])
         last, m = slice(m, m + width), m + width
         V[:, last] = block
-        W = np.asarray(A @ block)
-        with (
-            one_thread_blas()
-        ):  # its other threads would go on waiting for work, in the way of those of the next product
+        Y[:, last] = W = np.asarray(A @ block)
+        with one_thread_blas():  # others would go on waiting for work, in the way of the threads of the next product
             W, T[:m, last] = _orthogonalise(W, V[:, :m])
             T[last, :m] = T[:m, last].T
             values, S = _descending(T[:m, :m])
@@ -145,7 +149,8 @@ def _block_lanczos(A, k, rng, tol, width, max_iter, max_basis, dtype, start):
         converged = bool((np.linalg.norm(C @ S[last, :k] / top, axis=0) <= 0.5 * tol).all())
         applications += 1
     with one_thread_blas():
-        return V[:, :m] @ S[:, :k].astype(dtype), applications, converged
+        vectors, images = (B[:, :m] @ S[:, :k].astype(dtype) for B in (V, Y))
+    return vectors, images, applications, converged
 
 
 def _descending(T):
@@ -187,9 +192,8 @@ def _orthonormal(B):
     return B @ np.linalg.inv(L).T.astype(B.dtype), L.T
 
 
-def _certified(A, vectors, iterations, tol, converged):
-    """Eigenpairs with Rayleigh quotients and residuals computed afresh, descending, largest component positive."""
-    images = np.asarray(A @ vectors)
+def _certified(images, vectors, iterations, tol, converged):
+    """Eigenpairs with Rayleigh quotients and residuals of the images, descending, largest component positive."""
     values = np.einsum("ij,ij->j", vectors, images, dtype=np.float64)
     order = np.argsort(-values, kind="stable")
     top = abs(values[order[0]]) or 1.0

@@ -54,7 +54,7 @@ class Solution:
 class Eigenpairs:
     """Eigenvalues (k,), descending, and eigenvectors (n, k) of a symmetric operator.
 
-    residuals: ||A v - lambda v|| / |lambda_1| of each pair, recomputed from scratch.
+    residuals: ||A v - lambda v|| / |lambda_1| of each pair, from products with A that were made.
     iterations: how often the operator was applied to a block of columns.
     """
 
