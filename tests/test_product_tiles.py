@@ -48,10 +48,28 @@ def test_products_of_narrow_rows(m, d, w, t, dtype):
     A, B = rows(m, d, dtype), rows(t + w, d, dtype, 1)
     memory = np.full(5 + m * w + behind + 5, -7, dtype)
     G = memory[5 : 5 + m * w].reshape(m, w)
-    multiply(A, cpu._turned(B), t, G)
+    multiply(A, cpu.turned(B), t, G)
     np.testing.assert_allclose(G, A.astype(float) @ B[t:].T.astype(float), atol=np.finfo(dtype).eps * 8 * (d + 1))
     assert (memory[:5] == -7).all()
     assert (memory[5 + m * w + behind :] == -7).all()
+
+
+def test_the_transpose_of_a_side_is_made_once(monkeypatch):
+    made = []
+    monkeypatch.setattr(cpu, "turned", lambda B, turned=cpu.turned: made.append(len(B)) or turned(B))
+    X, kernel = rows(40, 3, np.float64), mk.Matern(1.5)
+    K, whole = gram(kernel, X), kernel(X)
+    made.clear()
+    out = np.zeros((3, 12))
+    for columns in (slice(0, 12), slice(7, 19), slice(28, 40)):
+        K.fill(out, 0, 0, [5, 1, 5], columns)
+        np.testing.assert_array_equal(out, whole[[5, 1, 5], columns])
+    assert made == [40]
+    np.testing.assert_array_equal(K[[2, 3], [9, 30, 4]].dense(), whole[[2, 3]][:, [9, 30, 4]])
+    assert made == [40, 3]
+    monkeypatch.setattr(cpu, "_TURNED", 10)
+    np.testing.assert_array_equal(gram(kernel, X).block([1], slice(3, 9)), whole[[1], 3:9])
+    assert made == [40, 3, 6]
 
 
 @both

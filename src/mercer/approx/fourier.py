@@ -260,7 +260,8 @@ def hadamard_transform(X: np.ndarray) -> np.ndarray:
     p = X.shape[1]
     outer = 1 << ((p.bit_length() - 1) // 2)
     inner = p // outer
-    half = (X.reshape(-1, inner) @ _hadamard(inner, X.dtype)).reshape(-1, outer, inner)
+    # One row of X after the other: BLAS may round rows of a larger product by where they stand in it.
+    half = X.reshape(-1, outer, inner) @ _hadamard(inner, X.dtype)
     return (_hadamard(outer, X.dtype) @ half).reshape(X.shape)
 
 

@@ -29,6 +29,8 @@ def _rows_of(depth):
             _Step(context, builder, signature.args[0].dtype, *arrays).emit(*args[3:], depth)
             return context.get_dummy_value()
 
+        if not A.dtype == T.dtype == G.dtype:  # memory of one would be read as numbers of another
+            return None
         return types.void(A, T, G, types.intp, types.intp, types.intp), codegen
 
     return step

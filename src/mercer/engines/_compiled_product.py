@@ -35,11 +35,12 @@ def product_tile(A, B, T, t, tau, gaussian, code, leaves, statistics, G, registe
 
 
 @compiled
-def product_block(A, B, T, tau, gaussian, code, statistics, part, shape, space, registers, out, i0, j0, mirrored):
+def product_block(A, B, T, t, tau, gaussian, code, statistics, part, shape, space, registers, out, i0, j0, mirrored):
     """`product_tile` for a part of all pairs, tiles of some shape one after the other; True if all values are known to be finite.
 
     part : first row, last row + 1, first column, last column + 1
-    T : real (d, len(B) + spare), begins with B^T; space : real (shape[0] * shape[1] + spare,), scratch
+    T : real (d, t + len(B) + spare or more), which holds B^T from column t on
+    space : real (shape[0] * shape[1] + spare,), scratch
     out : real (n_out, N, M). Mirrored, out[0] is symmetric: what lies below its diagonal comes from above it.
     """
     leaves, rowv, colv, rowid, colid, same = statistics
@@ -54,7 +55,7 @@ def product_block(A, B, T, tau, gaussian, code, statistics, part, shape, space, 
             here = vectors, np.ascontiguousarray(colv[:, columns]), rowid[rows], colid[columns], same
             G = space[: m * w].reshape((1, m, w))
             finite &= product_tile(
-                A[rows], B[columns], T, j, tau, gaussian, code, leaves, here, G, registers, out, i0 + i, j0 + j
+                A[rows], B[columns], T, t + j, tau, gaussian, code, leaves, here, G, registers, out, i0 + i, j0 + j
             )
             if mirrored:
                 mirror_tile(out[0], i, rows.stop, j, columns.stop)

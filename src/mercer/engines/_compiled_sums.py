@@ -70,7 +70,7 @@ def _add_one(tile, i, a, out, c):
 
 
 @compiled
-def sweep(A, B, T, tau, gaussian, code, statistics, space, registers, R, V, out):
+def sweep(A, B, T, t, tau, gaussian, code, statistics, space, registers, R, V, out):
     """`normal_product` with V, `left_product` without (no rows), for a Gram that is a program on one product A B^T of dense rows.
 
     All rows in one call: threads that return to Python after each tile spend a third of their time waiting for each other.
@@ -78,7 +78,7 @@ def sweep(A, B, T, tau, gaussian, code, statistics, space, registers, R, V, out)
 
     Parameters
     ----------
-    A : real (n, d); B : real (M, d); T : real (d, M + spare), begins with B^T
+    A : real (n, d); B : real (M, d); T : real (d, t + M + spare or more), which holds B^T from column t on
     tau, gaussian, code, statistics : see `product_tile`
     space : real (2 step M,), registers : scratch
     R : float64 (n, p); V : float64 (p or 0, M); out : float64 (p, M)
@@ -91,7 +91,7 @@ def sweep(A, B, T, tau, gaussian, code, statistics, space, registers, R, V, out)
         m = rows.stop - start
         tiles = space[: 2 * m * M].reshape((2, m, M))
         here = np.ascontiguousarray(rowv[:, rows]), colv, rowid[rows], colid, same
-        if not product_tile(A[rows], B, T, 0, tau, gaussian, code, leaves, here, tiles[:1], registers, tiles[1:], 0, 0):
+        if not product_tile(A[rows], B, T, t, tau, gaussian, code, leaves, here, tiles[:1], registers, tiles[1:], 0, 0):
             return False
         if V.shape[0]:
             normal_product(tiles[1], V, R[rows, 0].copy(), out)

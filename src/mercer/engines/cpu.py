@@ -38,6 +38,7 @@ _PRODUCTS = 5e7  # products of entries between two returns from compiled code
 _FEW = 4  # targets for which a loop is faster than BLAS on a float64 copy
 _SWEEP_ENTRIES = 2**16  # of the Gram that a sweep holds at a time: they and their products stay in the second cache
 _CALL_ENTRIES = 2**26  # of the Gram in one compiled call: a tenth of a second
+_TURNED = 2**23  # numbers of a side of which a transpose is kept
 _COLUMN_CHUNK = 2048  # columns of a sparse tile made dense at a time for column statistics
 
 
@@ -104,7 +105,7 @@ class CpuEngine(Engine):
 
         def into(r, c):
             part = r.start, r.stop, c.start, c.stop
-            shape = min(self.small_tile[0], r.stop - r.start), min(self.small_tile[1], c.stop - c.start)
+            shape = tuple(max(1, min(a, s.stop - s.start)) for a, s in zip(self.small_tile, (r, c), strict=True))
             space = scratch("tiles", (math.prod(shape) + spare(x.dtype.itemsize),), x.dtype)
             return _compiled_product.product_block(
                 *arguments, part, shape, space, self._registers(code, x.dtype), out, i0, j0, mirrored
@@ -411,17 +412,21 @@ class _Later(_Statistics):
         super().__init__(code, x, y, same)
 
     def as_arguments(self):
-        """Rows, those of the columns also turned, tau, gaussian, code and statistics, as compiled loops take them."""
+        """The rows, those of the columns turned, where these begin there, tau, gaussian, code, statistics: for compiled loops."""
         code, dtype = self.code, self.x.dtype
-        A, B = self.operands[0]
         return (
-            A,
-            B,
-            _turned(B),
+            *self.operands[0],
             _tau(dtype) if self.may_need_repair else dtype.type(0),
             code.gaussian or (0.0, 0.0),
             (code.ops, code.constants, code.tables, code.at_zero, code.outputs),
-            (self.leaves, self.row_vectors, self.column_vectors, _plain(self.x.index), _plain(self.y.index), self.same),
+            (
+                self.leaves,
+                self.row_vectors,
+                self.column_vectors,
+                _plain(self.x.index, int),
+                _plain(self.y.index, int),
+                self.same,
+            ),
         )
 
     def _tiles(self, count):
@@ -432,7 +437,9 @@ class _Later(_Statistics):
         if key not in self._products:
             self._products[key] = len(self.operands)
             side = "centred" if centred else "views"
-            self.operands.append(tuple(_plain(getattr(s, side)[view]) for s in (self.x, self.y)))
+            dtype = self.x.dtype  # y may have another
+            A, B = (_plain(getattr(s, side)[view], dtype) for s in (self.x, self.y))
+            self.operands.append((A, B, *_turned(self.y, side, view, B)))
         return self._products[key]
 
     def _close(self, xn, yn, G):
@@ -440,12 +447,25 @@ class _Later(_Statistics):
         return False
 
 
-def _plain(array):
-    """The same numbers in the one layout that compiled loops are compiled for."""
-    return array if array.flags.c_contiguous and array.flags.writeable else np.array(array, order="C")
+def _plain(array, dtype):
+    """The same numbers in the type and layout that compiled loops are compiled for."""
+    flags = array.flags
+    plain = array.dtype == dtype and flags.c_contiguous and flags.writeable
+    return array if plain else np.array(array, dtype, order="C")
 
 
-def _turned(B):
+def _turned(y, side, view, B):
+    """The rows B of a side as columns, or those of the whole side, which are made once; and the column that they begin at."""
+    whole, first = y if y.whole is None else y.whole, y.first_of_run
+    rows, key = getattr(whole, side)[view], ("turned", side, view, B.dtype)
+    if first is None or rows.size > _TURNED:
+        return turned(B), 0
+    if key not in whole.kept:
+        whole.kept[key] = turned(rows.astype(B.dtype, copy=False))
+    return whole.kept[key], first
+
+
+def turned(B):
     """The transpose, with as much behind it as `multiply` may read."""
     from mercer.engines._compiled_gemm import spare
 

@@ -74,6 +74,9 @@ class Prepared:
     )  # what was taken from the rows before a view scaled them
     width: int = 0  # columns of the rows, 0 where these are not vectors
     whole: "Prepared | None" = None  # the side that these are some rows of; None if this is it
+    kept: dict = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )  # what an engine made of the whole side
 
     def __len__(self):
         return len(self.index)
@@ -101,6 +104,15 @@ class Prepared:
         numeric = {v for v in self.views if v in self.raw_norms or (v.numeric and v in _statistic_views(self.lowered))}
         return replace(self, dtype=np.dtype(dtype), views=cast(self.views, numeric), centred=cast(self.centred, self.centred),
                        vectors=cast(self.vectors, self.vectors), whole=None, places=np.arange(len(self)))  # fmt: skip
+
+    @property
+    def first_of_run(self) -> int | None:
+        """Place in the whole side of the first of these rows, if they follow each other there."""
+        if self.whole is None:
+            return 0
+        p = self.places
+        follow = len(p) and p[-1] - p[0] == len(p) - 1 and bool((np.diff(p) == 1).all())
+        return int(p[0]) if follow else None
 
     def vector(self, payload):
         """Values of a `Vector` leaf on this side."""

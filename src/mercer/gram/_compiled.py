@@ -29,6 +29,8 @@ def _rows_of(depth, mirrored):
             _Step(context, builder, signature.args[0].dtype, matrix, right, out).emit(*args[3:], depth, mirrored)
             return context.get_dummy_value()
 
+        if not K.dtype == V.dtype == Y.dtype:  # memory of one would be read as numbers of another
+            return None
         return types.void(K, V, Y, types.intp, types.intp, types.intp), codegen
 
     return step

@@ -274,8 +274,9 @@ class Weights:
         return F
 
     def values(self, F, U) -> np.ndarray:
-        """The objective, in its columns (p,) where they can be told apart, else (1,)."""
-        return self.loss.values(F) + 0.5 * self._columns(self.penalty[:, None] * np.square(U))
+        """The objective, in its columns (p,) where they can be told apart, else (1,); infinite where a step is far too long."""
+        with np.errstate(over="ignore"):
+            return self.loss.values(F) + 0.5 * self.alpha * self._columns(np.square(U[: self.features.k]))
 
     def _columns(self, A):
         sums = A.sum(axis=0)
