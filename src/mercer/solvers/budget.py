@@ -274,9 +274,8 @@ class Weights:
         return F
 
     def values(self, F, U) -> np.ndarray:
-        """The objective, in its columns (p,) where they can be told apart, else (1,); infinite where a step is far too long."""
-        with np.errstate(over="ignore"):
-            return self.loss.values(F) + 0.5 * self.alpha * self._columns(np.square(U[: self.features.k]))
+        """The objective, in its columns (p,) where they can be told apart, else (1,)."""
+        return self.loss.values(F) + 0.5 * self.alpha * self._columns(np.square(U[: self.features.k]))
 
     def _columns(self, A):
         sums = A.sum(axis=0)
@@ -336,8 +335,10 @@ class Weights:
             shift = shift + 1e-10 * (bent + shift).mean() * (shift == 0)
         return shift
 
+    @np.errstate(over="ignore", invalid="ignore")
     def stepped(self, point, like: Point | None = None) -> Point:
-        """One Newton step on, shortened until the objective falls; the same point where it does not."""
+        """One Newton step on, shortened until the objective falls; the same point where it does not, as where the step is so long
+        that numbers overflow."""
         step = self.direction(point)
         change, slope = self.scores(step), self._columns(point.gradient * step)
         before, length = self.values(point.F, point.U), np.ones(len(slope))
