@@ -316,12 +316,12 @@ def test_records_of_a_full_run_are_kept(tmp_path):
     records = [json.loads(text_of(path)) for path in sorted(report.KEPT.glob("*.json"))]
     results, kept = tmp_path / "results", tmp_path / "kept"
     results.mkdir()
-    new = {**records[0], "results": [], "question": "new?"}
+    new = {**records[0], "results": [], "question": "new?", "source": "a test"}
     (results / "any.json").write_text(json.dumps(new))
     assert report.keep(results, kept) == [new["name"]]
     assert json.loads(text_of(kept / f"{new['name']}.json")) == new
     shown = report.report(kept)
-    assert "New?.\n\nSource: " in shown
+    assert "New?.\n\nSource: a test." in shown
     others = sorted(set(REGISTRY) - {new["name"]})
     assert f"### Without a record\n\n{', '.join(f'`{name}`' for name in others)}." in shown
     (results / "any.json").write_text(json.dumps({**new, "small": True}))
