@@ -496,6 +496,17 @@ def test_products_of_a_mirrored_gram_read_one_half(dtype, n, columns):
     assert np.isnan(GivenGram(K) @ V).any()
 
 
+def test_half_products_of_strips_of_any_height():
+    from mercer.gram._compiled import LANES, half_product
+
+    rng = np.random.default_rng(0)
+    K, V = rng.standard_normal((37, 37)), rng.standard_normal((37, LANES))
+    K, out = K + K.T, np.zeros((37, LANES))
+    for first, stop in [(0, 10), (10, 11), (11, 30), (30, 37)]:
+        half_product(K, V, first, stop, out)
+    np.testing.assert_allclose(out, K @ V, atol=1e-12)
+
+
 def test_products_of_a_mirrored_gram_do_not_depend_on_the_threads():
     rng = np.random.default_rng(0)
     K, V = rng.standard_normal((2100, 2100)), rng.standard_normal((2100, 5))

@@ -110,6 +110,16 @@ def test_close_pairs_are_made_again_by_differences(kernel, dtype, small):
     assert K[5, 6] == K[6, 6] == K[20, 5]
 
 
+@pytest.mark.parametrize("kernel", [mk.RBF(), mk.Laplacian()], ids=str)
+def test_a_close_pair_in_a_tile_that_could_hold_the_row_itself(kernel):
+    """The numbers of the columns lie about that of the row, which is not among them."""
+    X = rows(30, 4, np.float32)
+    X[::2] += np.float32(100)
+    X[10] = X[6]
+    near = gram(kernel, X)[[6], [2, 10]].dense()
+    np.testing.assert_allclose(near[0, 1], 1.0, atol=1e-7)
+
+
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_wide_and_sparse_rows_go_by_whole_tiles(kernel):
     wide, thin = rows(40, 200, np.float64) / 15, sp.random_array((40, 30), density=0.3, rng=0, format="csr")
