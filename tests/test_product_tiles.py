@@ -116,8 +116,8 @@ def test_a_close_pair_in_a_tile_that_could_hold_the_row_itself(kernel):
     X = rows(30, 4, np.float32)
     X[::2] += np.float32(100)
     X[10] = X[6] + np.float32(0.01)  # rounding of the product is ten times their distance
-    near = gram(kernel, X)[[6], [2, 10]].dense()
-    exact = gram(kernel, X.astype(float), engine="reference")[[6], [2, 10]].dense()
+    near = gram(kernel, X)[[6], [1, 10]].dense()
+    exact = gram(kernel, X.astype(float), engine="reference")[[6], [1, 10]].dense()
     np.testing.assert_allclose(near, exact, atol=2e-5)
 
 
