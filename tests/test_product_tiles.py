@@ -149,6 +149,24 @@ def test_parts_of_a_larger_array(small):
     assert (out == -7).all()
 
 
+@both
+@pytest.mark.parametrize("m", [1, 2, 3, 5])
+def test_sums_over_few_columns_stay_in_their_memory(m, dtype, monkeypatch):
+    guarded = []
+
+    def scratch(name, shape, kind):
+        memory = np.full(shape[0] + 200, -7, kind) if len(shape) == 1 else np.empty(shape, kind)
+        guarded.append(memory[shape[0] :] if len(shape) == 1 else memory[:0])
+        return memory[: shape[0]]
+
+    X, Y, R = rows(10, 3, dtype), rows(m, 3, dtype, 1), rows(10, 2, np.float64, 2)
+    K = gram(mk.RBF(), X, Y)
+    monkeypatch.setattr(cpu, "scratch", scratch)
+    close(K.engine.cross(K.x, K.y, R), R.T @ K.dense().astype(float), dtype)
+    assert guarded
+    assert all((g == -7).all() for g in guarded)
+
+
 # ---------------------------------------------------------------------------------------------------------------- decays
 S, G = expr.leaf(SquaredDistance(Numbers(Input()))), expr.leaf(Inner(Numbers(Input())))
 

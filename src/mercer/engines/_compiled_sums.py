@@ -70,7 +70,7 @@ def _add_one(tile, i, a, out, c):
 
 
 @compiled
-def sweep(A, B, T, t, tau, gaussian, code, statistics, space, registers, R, V, out):
+def sweep(A, B, T, t, tau, gaussian, code, statistics, step, space, registers, R, V, out):
     """`normal_product` with V, `left_product` without (no rows), for a Gram that is a program on one product A B^T of dense rows.
 
     All rows in one call: threads that return to Python after each tile spend a third of their time waiting for each other.
@@ -80,12 +80,11 @@ def sweep(A, B, T, t, tau, gaussian, code, statistics, space, registers, R, V, o
     ----------
     A : real (n, d); B : real (M, d); T : real (d, t + M + spare or more), which holds B^T from column t on
     tau, gaussian, code, statistics : see `product_tile`
-    space : real (2 step M,), registers : scratch
+    step : rows at a time; space : real (2 step M + spare,), registers : scratch
     R : float64 (n, p); V : float64 (p or 0, M); out : float64 (p, M)
     """
     leaves, rowv, colv, rowid, colid, same = statistics
     n, M = A.shape[0], B.shape[0]
-    step = space.size // (2 * M)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         m = rows.stop - start

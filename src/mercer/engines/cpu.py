@@ -154,11 +154,13 @@ class CpuEngine(Engine):
 
     def _sweep(self, code, x, y, R, V, total):
         from mercer.engines import _compiled_sums
+        from mercer.engines._compiled_gemm import spare
 
         later = _Later(code, x, y, _overlap(x, y))
         step = max(16, min(len(x), _SWEEP_ENTRIES // len(y)))
+        size = 2 * step * len(y) + spare(x.dtype.itemsize)
         return _compiled_sums.sweep(
-            *later.as_arguments(), scratch("sweep", (2 * step * len(y),), x.dtype),
+            *later.as_arguments(), step, scratch("sweep", (size,), x.dtype),
             self._registers(code, x.dtype), R, np.zeros((0, len(y))) if V is None else V, total,
         )  # fmt: skip
 
