@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+# As many processes as cores: compiling takes most of the time. The plugin of benchmarks warns of processes, an error here.
+PYTEST = "pytest -q -n auto --dist worksteal -p no:cacheprovider -p no:benchmark".split()
 PARTS = {
-    "agreement": ["pytest", "-q", "-m", "gpu", "-n", "6", "-p", "no:cacheprovider", "tests/test_gpu.py"],
+    "agreement": [*PYTEST, "-m", "gpu", "tests/test_gpu.py"],
     "products": ["benchmarks", "gpu_ceilings", "gpu_products", "gpu_composite", "gpu_tiles"],
     "solvers": ["benchmarks", "gpu_svm", "gpu_ridge", "gpu_evidence"],
     "landmarks": ["benchmarks", "gpu_landmarks"],
