@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.preprocessing import PolynomialFeatures
 
 from mercer import validate
 from mercer.diagnostics.matrices import as_kernel_or_none, eigenpairs, number, psd_tolerance, square
@@ -145,6 +144,8 @@ def _lower_end(A, tol: float = 1e-6) -> tuple[float, np.ndarray]:
 # ------------------------------------------------------------------------------------- conditionally positive definite
 def _polynomials(kernel: Kernel, rows, order: int) -> np.ndarray:
     """Orthonormal basis of the values on the rows of all polynomials of degree < order: (n, p)."""
+    from sklearn.preprocessing import PolynomialFeatures  # brings much that `import mercer` does not need
+
     if order <= 1:
         n = validate.n_rows(rows)
         return np.full((n, 1), n**-0.5)

@@ -9,7 +9,6 @@ import numpy as np
 from scipy import special
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning as PeerConvergenceWarning
-from sklearn.mixture import GaussianMixture
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -195,6 +194,8 @@ class MixtureRegression(RegressorMixin, BaseEstimator):
         return self._store(found, None, bool(found.converged_), int(found.n_iter_), "em")
 
     def _em(self, Z, k, seed):
+        from sklearn.mixture import GaussianMixture  # brings scikit-learn's clusters, neighbours, trees ...
+
         if np.isnan(Z).any():
             starts = np.random.SeedSequence(seed).generate_state(self.n_init)
             ends = [_GapMixture(Z, k, self, int(start)) for start in starts]

@@ -17,7 +17,7 @@ from mercer.errors import ConvergenceWarning, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
 from mercer.estimators.expansion import Expansion
 from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, landmark_features
-from mercer.estimators.preimage import METHODS, find_preimages, learned_map
+from mercer.estimators.preimages import METHODS, find_preimages, learned_map
 from mercer.gram import GivenGram, gram
 from mercer.linalg import Status
 from mercer.random import generator

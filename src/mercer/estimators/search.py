@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.signal import lombscargle
 from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.validation import _num_samples
 
@@ -424,6 +423,8 @@ def _one_column(kernel, rows):
 
 def peak_periods(x, y, count) -> list[float]:
     """Periods at the highest peaks of the periodogram (Lomb-Scargle) of y over x, less a parabola."""
+    from scipy.signal import lombscargle  # a fifth of a second, and only a search for periods needs it
+
     spread = float(np.ptp(x))
     if len(x) < 8 or not spread > 0:
         return []

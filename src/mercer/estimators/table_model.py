@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import ModelFileError, TableError
-from mercer.registry import ESTIMATORS, register_record
+from mercer.registry import is_estimator, register_record
 from mercer.validate import Table
 
 __all__ = ["LAYOUTS", "Coding", "TableModel"]
@@ -95,7 +95,7 @@ class TableModel:
     scores: Mapping = field(default_factory=dict)
 
     def __post_init__(self):
-        if self.layout not in LAYOUTS or not isinstance(self.model, tuple(ESTIMATORS.values())):
+        if self.layout not in LAYOUTS or not is_estimator(self.model):
             raise ModelFileError(f"a {type(self.model).__name__} laid out as {self.layout!r} is no model of a table")
         if (self.task == "classification") != (self.classes is not None) or (self.scales is None) == (
             self.layout == "sparse"

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
-from sklearn.metrics import pairwise_distances
 
 from mercer import validate
 from mercer.errors import NanError
@@ -55,6 +54,8 @@ def distance_quantile(X, q=0.5) -> float:
     n = X.shape[0]
     X = X[np.linspace(0, n - 1, min(n, _MEDIAN_ROWS)).round().astype(int)]
     if sp.issparse(X):
+        from sklearn.metrics import pairwise_distances  # brings much that kernels do not need
+
         D = pairwise_distances(X)
         distances = D[np.triu_indices(len(D), 1)]
     else:

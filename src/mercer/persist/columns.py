@@ -35,7 +35,7 @@ def packed(values: list, tree) -> Any:
         if kind is group:
             inside = [list(v) if kind in (tuple, list) else sorted(v, key=repr) for v in values]
             return {"pack": name, "ends": _ends(inside), "items": packed(list(chain.from_iterable(inside)), tree)}
-    if RECORDS.get(kind.__name__) is kind and hasattr(kind, "__dataclass_fields__"):
+    if RECORDS.has(kind) and hasattr(kind, "__dataclass_fields__"):
         parts = {f.name: packed([getattr(v, f.name) for v in values], tree) for f in fields(kind)}
         return {"pack": "records", "class": kind.__name__, "count": len(values), "parts": parts}
     return [tree(v) for v in values]

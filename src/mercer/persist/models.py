@@ -14,7 +14,7 @@ from mercer.kernels.base import Kernel
 from mercer.persist.container import read, write
 from mercer.persist.trees import flatten, unflatten
 from mercer.persist.values import Reader, Writer
-from mercer.registry import ESTIMATORS, RECORDS
+from mercer.registry import RECORDS, is_estimator
 
 __all__ = ["ModelInfo", "info", "load", "save"]
 
@@ -106,12 +106,12 @@ def _summary(model):
 
 
 def _is_model(value):
-    return isinstance(value, (Kernel, *ESTIMATORS.values())) or _of_table(value)
+    return isinstance(value, Kernel) or is_estimator(value) or _of_table(value)
 
 
 def _of_table(value):
     """Whether this is an estimator with the columns of a table."""
-    return type(value) is RECORDS.get("TableModel")
+    return type(value).__name__ == "TableModel" and RECORDS.has(type(value))
 
 
 # ------------------------------------------------------------------------------------------------ what was read

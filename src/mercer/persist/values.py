@@ -18,7 +18,7 @@ from mercer.errors import ModelFileError
 from mercer.kernels.base import Kernel
 from mercer.kernels.digest import FrozenArray
 from mercer.persist.columns import packed, unpacked
-from mercer.registry import ESTIMATORS, KERNELS, RECORDS
+from mercer.registry import ESTIMATORS, KERNELS, RECORDS, is_estimator
 
 __all__ = ["Reader", "Writer"]
 
@@ -59,10 +59,10 @@ class Writer:
         for kinds, method in self._methods():
             if isinstance(value, kinds):
                 return method(value, trail)
-        if is_dataclass(value) and RECORDS.get(type(value).__name__) is type(value):
-            return self._made("record", value, {f.name: getattr(value, f.name) for f in fields(value)}, trail)
-        if RECORDS.get(type(value).__name__) is type(value):
-            return self._made("record", value, value.__getstate__(), trail)
+        if is_estimator(value):
+            return self._made("estimator", value, value.__getstate__(), trail)
+        if RECORDS.has(type(value)):
+            return self._record(value, trail)
         raise ModelFileError(self._refusal(value, trail))
 
     def _methods(self):
@@ -70,7 +70,7 @@ class Writer:
             (np.ndarray, self._array), (np.generic, self._scalar), (sp.sparray, self._sparse), (sp.spmatrix, self._sparse),
             (dict, self._dict), (tuple, self._group), ((set, frozenset), self._group), (bytes, self._bytes),
             (np.dtype, self._dtype),
-            (FrozenArray, self._frozen), (Kernel, self._kernel), (tuple(ESTIMATORS.values()), self._estimator),
+            (FrozenArray, self._frozen), (Kernel, self._kernel),
             ((np.random.RandomState, np.random.Generator), self._generator),
         )  # fmt: skip
 
@@ -132,13 +132,15 @@ class Writer:
         return {"is": "frozen", "value": self._array(value.value, trail)}
 
     def _kernel(self, value, trail):
-        if KERNELS.get(type(value).__name__) is not type(value):
+        if not KERNELS.has(type(value)):
             raise ModelFileError(f"{trail} is a kernel of the class {type(value).__name__}, which is not registered; decorate it "
                                  "with mercer.kernels.register")  # fmt: skip
         return self._made("kernel", value, {f.name: getattr(value, f.name) for f in fields(value)}, trail)
 
-    def _estimator(self, value, trail):
-        return self._made("estimator", value, value.__getstate__(), trail)
+    def _record(self, value, trail):
+        whole = is_dataclass(value)
+        parts = {f.name: getattr(value, f.name) for f in fields(value)} if whole else value.__getstate__()
+        return self._made("record", value, parts, trail)
 
     def _generator(self, value, trail):
         state = value.get_state(legacy=False) if isinstance(value, np.random.RandomState) else value.bit_generator.state
