@@ -15,7 +15,7 @@ PYTEST = "pytest -q -n auto --dist worksteal -p no:cacheprovider -p no:benchmark
 PARTS = {
     "agreement": [*PYTEST, "-m", "gpu", "tests/test_gpu.py"],
     "products": ["benchmarks", "gpu_ceilings", "gpu_products", "gpu_composite", "gpu_tiles"],
-    "solvers": ["benchmarks", "gpu_svm", "gpu_ridge", "gpu_evidence"],
+    "solvers": ["benchmarks", "gpu_svm", "gpu_ridge", "gpu_evidence", "gpu_density"],
     "landmarks": ["benchmarks", "gpu_landmarks"],
 }
 

@@ -5,6 +5,7 @@
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -427,3 +428,47 @@ def _gpytorch(X, y):
         value = gpytorch.distributions.MultivariateNormal(torch.zeros_like(t), covariance).log_prob(t)
         value.backward()
     return float(value.detach())
+
+
+@benchmark(
+    "densities of 100,000 rows at as many, and their nearest, on a GPU, against trees and tiles on the processor"
+)
+def gpu_density(small):
+    n = 300 if small else 100_000
+    for d in (2,) if small else (3, 8, 30):
+        engine, reason = _engine(small)
+        for case, asked, error in (
+            ("densities", _densities, lambda a, b: np.abs(np.expm1(a - b)).max()),
+            ("five nearest", _nearest, lambda a, b: np.abs(a - b).max() / b.max()),
+        ):
+            name = f"{case}, d = {d}"
+            if engine is None:
+                yield _skipped(name, reason)
+                continue
+            X, T = _rows(n, d), _rows(n, d, 1)
+            exact = asked(None, X, T)
+            contenders = [
+                Contender(OURS, partial(asked, engine, X, T)),
+                Contender("on the processor", partial(asked, None, X, T)),
+            ]
+            yield compare(
+                name,
+                contenders,
+                error=partial(error, b=exact),
+                error_name="largest relative difference",
+                sizes={"n": n, "d": d},
+                small=small,
+                rounds=_ROUNDS,
+            )
+
+
+def _densities(engine, X, T):
+    from mercer import KernelDensity
+
+    return KernelDensity(len(X) ** -(1 / 7), engine=engine).fit(X).score_samples(T)
+
+
+def _nearest(engine, X, T):
+    from mercer import KernelNeighborsRegressor
+
+    return KernelNeighborsRegressor(5, engine=engine).fit(X, X[:, 0]).kneighbors(T)[0]

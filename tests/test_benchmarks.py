@@ -23,6 +23,7 @@ NAMES = [
     "gpu_ridge",
     "gpu_svm",
     "gpu_evidence",
+    "gpu_density",
     "gram_composite",
     "gram_rbf",
     "graphs",

@@ -13,9 +13,10 @@ from sklearn.neighbors import KernelDensity as PeerDensity
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
-from mercer import KernelDensity, KernelDensityClassifier
+from mercer import Engine, KernelDensity, KernelDensityClassifier
 from mercer.errors import NumericalWarning
 from mercer.solvers.bandwidths import select_bandwidth
+from mercer.solvers.parzen import parzen
 from mercer.solvers.windows import SHAPES, shape_of
 
 PEERS = ["gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"]
@@ -38,6 +39,73 @@ def brute(Q, X, w, h, kernel, form="radial", factors=None):
 
 def density(model, X):
     return np.exp(model.score_samples(X))
+
+
+# ---------------------------------------------------------------------------------------------- engines
+@pytest.fixture
+def device(monkeypatch):
+    """torch on the CPU, which passes for a device of its own."""
+    pytest.importorskip("torch")
+    monkeypatch.setattr("mercer.engines.tensors.TorchEngine.beside_the_processor", True)
+    return "torch"
+
+
+@pytest.mark.parametrize("form", ["radial", "product"])
+@pytest.mark.parametrize("kernel", sorted(SHAPES))
+def test_a_device_sums_all_pairs(device, kernel, form):
+    X, w, T = sample(700, 2), np.random.default_rng(1).random(700), np.vstack([sample(50, 2, 2), [[300.0, 0.0]]])
+    settings = {"bandwidth": [0.4, 0.7], "kernel": kernel, "form": form}
+    plain = KernelDensity(**settings).fit(X, sample_weight=w)
+    asked = KernelDensity(**settings, engine=device).fit(X, sample_weight=w)
+    assert "tree: exact" in plain.explain()
+    assert "tiles: all pairs at once on cpu" in asked.explain()
+    np.testing.assert_allclose(asked.score_samples(T), plain.score_samples(T), rtol=1e-10)
+    assert np.isfinite(asked.score_samples(T)[-1]) == (kernel in ("gaussian", "exponential"))  # no sum, a logarithm
+
+
+def test_a_device_is_left_where_there_is_something_better(device, monkeypatch):
+    X = sample(700)
+    assert "line" in KernelDensity(engine=device).fit(X).explain()
+    assert "tree: every point" in KernelDensity(engine=device, factors=np.ones(700)).fit(X).explain()
+    assert "tree: it was asked for" in KernelDensity(engine=device, algorithm="tree").fit(X).explain()
+    monkeypatch.undo()
+    for engine in (device, "cpu", None):
+        assert "tree: exact" in KernelDensity(engine=engine).fit(sample(700, 2)).explain()
+
+
+def test_few_digits_do_not_lose_what_is_far(device):
+    """In single precision exp(-90) is hardly a number: such sums are taken by logarithms."""
+    X = sample(700, 2)
+    T = np.column_stack([np.linspace(0.0, 40.0, 81), np.zeros(81)])
+    plain = KernelDensity().fit(X).score_samples(T)
+    fast = KernelDensity(engine=Engine(device, precision="fast")).fit(X).score_samples(T)
+    np.testing.assert_allclose(fast, plain, rtol=1e-5)
+
+
+def test_sums_of_windows_on_a_device(device):
+    X, V, T = sample(700, 2), sample(700, 3, 1), sample(40, 2, 2)
+    plain, asked = (parzen(X, None, shape_of("tricube"), engine=e) for e in (None, device))
+    np.testing.assert_allclose(asked.sums(T, V), plain.sums(T, V), rtol=1e-9, atol=1e-14)
+    assert (plain.used, asked.used) == ("tree", "tiles")
+    single = parzen(X, None, shape_of("tricube"), factors=np.ones(700), engine=device)
+    np.testing.assert_allclose(single.sums(T, V), plain.sums(T, V), rtol=1e-9, atol=1e-14)
+    assert single.used == "tree"
+
+
+def test_a_classifier_hands_its_engine_on(device):
+    X = np.vstack([sample(600, 2), sample(600, 2, 1) + 2.0])
+    y = np.repeat([0, 1], 600)
+    for settings, told in (({"bandwidth": 0.5}, "tiles"), ({"neighbors": 7}, "brute")):
+        plain, asked = (KernelDensityClassifier(**settings, engine=e).fit(X, y) for e in (None, device))
+        np.testing.assert_allclose(asked.predict_proba(X), plain.predict_proba(X), rtol=1e-9)
+        used = [p._parts[0].explain() if told == "tiles" else p._parts[0].used for p in (plain, asked)]
+        assert [told in u for u in used] == [False, True]
+
+
+def test_engines_are_checked():
+    for model in (KernelDensity(engine="warp"), KernelDensityClassifier(engine="warp")):
+        with pytest.raises(ValueError, match="engine='warp' is not known"):
+            model.fit(sample(20, 2), np.repeat([0, 1], 10))
 
 
 # ---------------------------------------------------------------------------------------------- scikit-learn

@@ -14,8 +14,8 @@ from sklearn.base import clone
 import mercer
 from cases import kernel_cases
 from estimator_cases import ESTIMATOR_CASES, answers, regression, suited
-from mercer import KernelKMeans, KernelRidge, info, load, save
-from mercer.errors import MercerError, ModelFileError
+from mercer import Engine, KernelDensity, KernelKMeans, KernelRidge, info, load, save
+from mercer.errors import EngineWarning, MercerError, ModelFileError
 from mercer.kernels import RBF, Linear, Pairwise, Spectrum
 from mercer.persist import flatten, read, write
 from mercer.persist.values import Reader, Writer
@@ -405,3 +405,43 @@ def test_what_a_file_says_of_its_model(path):
     assert said["mercer"] == mercer.__version__
     assert "RBF" in said["kernel"]
     assert "training_rows    30" in str(said)
+
+
+# ------------------------------------------------------------------------------------------------ engines
+def test_an_engine_comes_back(path):
+    pytest.importorskip("torch")
+    X, y = regression(20)
+    model = KernelRidge(kernel=RBF(), engine=Engine("torch", precision="float64", on_oom="cpu")).fit(X, y)
+    save(model, path)
+    again = load(path)
+    assert again.engine == model.engine
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("engine", ["torch", Engine("torch", precision="fast")])
+@pytest.mark.parametrize("make", [lambda e: KernelRidge(kernel=RBF(), engine=e), lambda e: KernelDensity(engine=e)])
+def test_a_model_answers_where_its_engine_is_not_installed(path, monkeypatch, engine, make):
+    pytest.importorskip("torch")
+    X, y = regression(20)
+    model, plain = make(engine).fit(X, y), make(None).fit(X, y)
+    save(model, path)
+
+    def missing():
+        raise ImportError("this engine needs torch")
+
+    monkeypatch.setattr("mercer.engines.tensors._import_torch", missing)
+    with pytest.warns(EngineWarning, match=r"engine=.*torch.* is replaced by None: this engine needs torch"):
+        again = load(path)
+    assert again.engine is None
+    ask = (lambda m: m.predict(X)) if hasattr(plain, "predict") else (lambda m: m.score_samples(X))
+    np.testing.assert_allclose(ask(again), ask(plain), rtol=1e-3, atol=1e-5)
+
+
+def test_what_a_newer_class_has_besides(path):
+    """A file from before a parameter was there has the value that it had, unsaid."""
+    save(KernelDensity(engine="reference").fit(regression(20)[0]), path)
+    found = read(path)
+    tree = mercer.persist.unflatten(found.content, found.arrays)
+    del tree["model"]["parts"]["engine"]
+    write(path, "model", *flatten(tree))
+    assert load(path).engine is None

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from cases import TOLERANCE, close, kernel_cases
-from mercer import SVC, Engine, GaussianProcessRegressor, KernelRidge
+from mercer import SVC, Engine, GaussianProcessRegressor, KernelDensity, KernelNeighborsClassifier, KernelRidge
 from mercer import kernels as mk
 from mercer.errors import ConvergenceWarning
 from mercer.gram import gram
@@ -175,6 +175,27 @@ def test_landmarks_that_share_a_matrix(monkeypatch):
             for e in ("cpu", "cuda"))  # fmt: skip
     here, there = fits
     close(there.predict(X), here.predict(X), 1e-5)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "exponential", "tricube"])
+def test_densities(kernel):
+    X, T = (
+        np.random.default_rng(0).standard_normal((3000, 3)),
+        np.array([[0.0, 0.5, 1.0], [1.0, -2.0, 0.3], [200.0, 0.0, 0.0]]),
+    )
+    asked, plain = (KernelDensity(0.5, kernel=kernel, engine=e).fit(X) for e in ("cuda", None))
+    assert "tiles: all pairs at once on cuda" in asked.explain()
+    np.testing.assert_allclose(asked.score_samples(T), plain.score_samples(T), rtol=1e-9)
+    fast = KernelDensity(0.5, kernel=kernel, engine=Engine("cuda", precision="fast")).fit(X)
+    np.testing.assert_allclose(fast.score_samples(T), plain.score_samples(T), rtol=2e-3)
+
+
+def test_neighbours():
+    X, T = (np.random.default_rng(i).standard_normal((5000, 3)).astype(np.float32) for i in range(2))
+    asked, plain = (KernelNeighborsClassifier(7, engine=e).fit(X, X[:, 0] > 0) for e in ("cuda", None))
+    assert (asked.solver_used_, plain.solver_used_) == ("brute", "tree")
+    for a, b in zip(asked.kneighbors(T), plain.kneighbors(T), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_evidence():

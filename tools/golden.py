@@ -69,6 +69,7 @@ def others():
     yield "basis", mercer.KernelRidge(kernel=mk.Basis.polynomials(2) + mk.RBF().centre()).fit(X, y), T
     yield "mixture", mercer.KernelRidge(kernel=mk.MixtureKernel(mk.MixtureModel(2, "diag", tol=0.1))).fit(X, y), T
     yield "function", mercer.KernelRidge(kernel=mk.RBF().warp(np.square)).fit(X, y), T
+    yield "engine", mercer.KernelRidge(kernel=mk.RBF(), engine=mercer.Engine("reference")).fit(X, y), T
     yield "compressed", mercer.compress(mercer.KernelRidge(kernel=mk.RBF()).fit(X, y), 4), T
     coding, kind = Coding.learned("x", "numeric", X[:, 0]), Coding("kind", "category")
     side = np.where(X[:, 1] > 0, "a", "b").astype(object)

@@ -1,5 +1,6 @@
 """Engines run a traced kernel over tiles: `reference` in plain NumPy, `cpu` by BLAS and Numba, `torch` and `cuda` by torch."""
 
+import warnings
 from dataclasses import dataclass, fields
 
 from mercer.engines.base import Engine as BaseEngine
@@ -7,7 +8,8 @@ from mercer.engines.cpu import CpuEngine
 from mercer.engines.prepare import Prepared
 from mercer.engines.reference import ReferenceEngine
 from mercer.engines.tensors import CudaEngine, TorchEngine
-from mercer.registry import ENGINES
+from mercer.errors import EngineWarning
+from mercer.registry import ENGINES, register_record
 
 __all__ = [
     "BaseEngine",
@@ -18,11 +20,13 @@ __all__ = [
     "ReferenceEngine",
     "TorchEngine",
     "get_engine",
+    "usable_engine",
 ]
 
 _WORDS = {"precision": ("accurate", "fast", "float64"), "deterministic": (False, True), "on_oom": ("raise", "cpu")}
 
 
+@register_record
 @dataclass(frozen=True)
 class Engine:
     """An engine by value, for `engine=`: its name; for "cpu" how many threads it may use (None: as many as BLAS); for "torch" and
@@ -55,6 +59,16 @@ def get_engine(engine=None, device=None) -> BaseEngine:
         raise TypeError(f"engine={engine!r} must be a word, mercer.Engine(...) or None")
     made = _made(engine)
     return made if device is None else made.at(device)
+
+
+def usable_engine(engine):
+    """An engine for `engine=`, or None with a warning where what it needs is not installed."""
+    try:
+        get_engine(engine)
+    except ImportError as error:
+        warnings.warn(f"engine={engine!r} is replaced by None: {error}", EngineWarning, stacklevel=2)
+        return None
+    return engine
 
 
 def _made(engine):

@@ -65,6 +65,15 @@ class Engine:
         """The device that computes, for people; "" for the processor."""
         return ""
 
+    @property
+    def beside_the_processor(self) -> bool:
+        """Whether a device of its own computes, for which all pairs are less work than a tree is here."""
+        return False
+
+    def computes_in(self, dtype) -> np.dtype:
+        """The precision in which entries of a Gram of this dtype are made."""
+        return np.dtype(dtype)
+
     def room(self) -> int | None:
         """Bytes that a matrix may take on the engine's own device; None where that is the memory of the process."""
         return None

@@ -68,6 +68,13 @@ class TorchEngine(Engine):
     def where(self):
         return str(self.device)
 
+    @property
+    def beside_the_processor(self):
+        return self.device.type == "cuda"
+
+    def computes_in(self, dtype):
+        return np.dtype({"fast": np.float32, "float64": np.float64}.get(self.precision, dtype))
+
     def room(self):
         return int(_ROOM * free_memory(self.device)) if self.device.type == "cuda" else None
 
@@ -76,9 +83,8 @@ class TorchEngine(Engine):
         from mercer.engines._tensor_tiles import Place
         from mercer.engines._triton_run import interpreted
 
-        computed = {"fast": np.float32, "float64": np.float64}.get(self.precision, dtype)
         padded = self.device.type == "cuda" or interpreted()
-        return Place(self.device, np.dtype(computed), self.precision == "fast", padded)
+        return Place(self.device, self.computes_in(dtype), self.precision == "fast", padded)
 
     def tile(self, outputs, x, y):
         from mercer.engines._tensor_tiles import tile

@@ -32,13 +32,14 @@ _FACTORED = (
 )
 _LONGEST = 30.0  # seconds that one sweep over a Gram that is not held may take
 
+ENGINE = [str, Engine, BaseEngine, None]  # what the parameter `engine` may be
 CONSTRAINTS = {  # of the parameters that all Gram-based estimators share
     "kernel": [str, callable],
     "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"}), None],
     "degree": [Interval(Real, 0, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
     "kernel_params": [dict, None],
-    "engine": [str, Engine, BaseEngine, None],
+    "engine": ENGINE,
     "memory": [str, Interval(Real, 0, None, closed="neither"), None],
     "indefinite": [StrOptions({"raise", "warn", *REPAIRS})],
 }

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
-from mercer.estimators.base import forget
+from mercer.estimators.base import ENGINE, forget
 from mercer.estimators.expansion import Expansion
 from mercer.gram.plan import budget, require
 from mercer.kernels import RBF, Kernel
@@ -35,6 +35,7 @@ DENSITY_CONSTRAINTS = {  # of the parameters that densities and their classifier
     "form": [StrOptions({"radial", "product"})],
     "atol": [Interval(Real, 0, None, closed="left")],
     "rtol": [Interval(Real, 0, None, closed="left")],
+    "engine": ENGINE,
 }
 _STEPS = 200  # of a bisection
 
@@ -76,6 +77,7 @@ class KernelDensity(DensityMixin, BaseEstimator):
         whose smoothing parameter b is `bandwidth`.
     categorical : columns of categories, given as numbers; their windows are Aitchison & Aitken's.
     smoothing : of the categories, 0 to (c - 1) / c, one number or one a categorical column; None chooses by shrinkage.
+    engine : what multiplies in "tiles". "auto" takes them on a GPU, but for one column and for single factors.
 
     Attributes
     ----------
@@ -110,9 +112,11 @@ class KernelDensity(DensityMixin, BaseEstimator):
         "smoothing": [Interval(Real, 0, 1, closed="both"), "array-like", None],
     }
 
+    _newer_parameters = {"engine": None}  # older files lack it
+
     def __init__(self, bandwidth=1.0, *, algorithm="auto", kernel="gaussian", metric="euclidean", atol=0, rtol=0,
                  breadth_first=True, leaf_size=40, metric_params=None, form="radial", factors=None, sensitivity=0.5,
-                 bounds=None, boundary="reflect", categorical=None, smoothing=None):  # fmt: skip
+                 bounds=None, boundary="reflect", categorical=None, smoothing=None, engine=None):  # fmt: skip
         self.bandwidth = bandwidth
         self.algorithm = algorithm
         self.kernel = kernel
@@ -129,6 +133,7 @@ class KernelDensity(DensityMixin, BaseEstimator):
         self.boundary = boundary
         self.categorical = categorical
         self.smoothing = smoothing
+        self.engine = engine
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -153,10 +158,10 @@ class KernelDensity(DensityMixin, BaseEstimator):
         total = float(len(rows) if w is None else w.sum())
         w = np.full(len(rows), 1.0 / len(rows)) if w is None else w / total
         settings = self._settings(rows)
-        density = _build(rows, w, found["bandwidth_"], None, found["smoothing_"], settings)
+        density = _build(rows, w, found["bandwidth_"], None, found["smoothing_"], settings, self.engine)
         factors = self._factors(density, rows, w, n, kept)
         if factors is not None:
-            density = _build(rows, w, found["bandwidth_"], factors, found["smoothing_"], settings)
+            density = _build(rows, w, found["bandwidth_"], factors, found["smoothing_"], settings, self.engine)
         found |= {"X_fit_": rows, "weights_": w, "total_weight_": total, "factors_": factors, "settings_": settings}
         self._keep(density, found)
         return self
@@ -395,7 +400,7 @@ class KernelDensity(DensityMixin, BaseEstimator):
         kept = np.flatnonzero(coefficients[:, 0] > 0)
         w = coefficients[kept, 0].astype(np.float64)
         new.X_fit_, new.weights_, new.solver_used_ = centres[kept], w / w.sum(), "compressed"
-        new._density = _build(new.X_fit_, new.weights_, self.bandwidth_, None, None, self.settings_)
+        new._density = _build(new.X_fit_, new.weights_, self.bandwidth_, None, None, self.settings_, self.engine)
         return new
 
     def explain(self):
@@ -412,23 +417,23 @@ class KernelDensity(DensityMixin, BaseEstimator):
         super().__setstate__(state)
         if "solver_used_" in state:
             self._density = _build(
-                self.X_fit_, self.weights_, self.bandwidth_, self.factors_, self.smoothing_, self.settings_
+                self.X_fit_, self.weights_, self.bandwidth_, self.factors_, self.smoothing_, self.settings_, self.engine
             )
 
 
-def _build(X, w, bandwidth, factors, smoothing, settings) -> Any:
+def _build(X, w, bandwidth, factors, smoothing, settings, engine) -> Any:
     """The density of rows, bandwidths and settings."""
     low, high, columns = settings["low"], settings["high"], settings["categorical"]
     if settings["boundary"] != "reflect":
         return EdgeDensity(np.asarray(X[:, 0], np.float64), w, bandwidth, low[0], high[0])
     continuous = np.setdiff1d(np.arange(X.shape[1]), columns)
     make = partial(_windows, np.ascontiguousarray(X[:, continuous]), bandwidth, factors,
-                   low[continuous], high[continuous], settings)  # fmt: skip
+                   low[continuous], high[continuous], settings, engine)  # fmt: skip
     return MixedDensity(X, w, columns, smoothing, make) if len(columns) else make(slice(None), w)
 
 
-def _windows(X, bandwidth, factors, low, high, settings, rows, w):
+def _windows(X, bandwidth, factors, low, high, settings, engine, rows, w):
     """Windows around some of the rows."""
     bounds = Bounds(low, high) if np.isfinite(np.concatenate([low, high])).any() else None
     return WindowDensity(X[rows], w, root_of(bandwidth, X.shape[1]), shape_of(settings["kernel"]), settings["form"],
-                         None if factors is None else factors[rows], settings["algorithm"], bounds)  # fmt: skip
+                         None if factors is None else factors[rows], settings["algorithm"], bounds, engine)  # fmt: skip

@@ -42,7 +42,7 @@ class KernelDensityClassifier(ClassifierMixin, BaseEstimator):
     ----------
     bandwidth : as in `KernelDensity`; words are resolved in each class, columns that are equal in all rows left aside. Or a dict
         with the bandwidth of each class.
-    kernel, form, algorithm, atol, rtol : as in `KernelDensity`.
+    kernel, form, algorithm, atol, rtol, engine : as in `KernelDensity`.
     priors : probabilities of the classes in sorted order; None takes their frequencies.
     shared : whether a word gives one bandwidth for all classes, from rows less the means of their classes.
     neighbors : None, or the number of neighbours; the bandwidth and the window are not used then.
@@ -75,8 +75,10 @@ class KernelDensityClassifier(ClassifierMixin, BaseEstimator):
         "neighbors": [Interval(Integral, 1, None, closed="left"), None],
     }
 
+    _newer_parameters = {"engine": None}  # older files lack it
+
     def __init__(self, bandwidth="normal-scott", *, kernel="gaussian", form="radial", priors=None, shared=False, neighbors=None,
-                 algorithm="auto", atol=0, rtol=0):  # fmt: skip
+                 algorithm="auto", atol=0, rtol=0, engine=None):  # fmt: skip
         self.bandwidth = bandwidth
         self.kernel = kernel
         self.form = form
@@ -86,6 +88,7 @@ class KernelDensityClassifier(ClassifierMixin, BaseEstimator):
         self.algorithm = algorithm
         self.atol = atol
         self.rtol = rtol
+        self.engine = engine
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -115,7 +118,9 @@ class KernelDensityClassifier(ClassifierMixin, BaseEstimator):
         found = {"classes_": classes, "priors_": priors, "columns_": columns, "bandwidth_": bandwidths, "X_fit_": rows,
                  "codes_": codes, "settings_": settings}  # fmt: skip
         vars(self).update(
-            **found, _parts=_parts(found), solver_used_="windows" if self.neighbors is None else "neighbours"
+            **found,
+            _parts=_parts(found, self.engine),
+            solver_used_="windows" if self.neighbors is None else "neighbours",
         )
         return self
 
@@ -247,14 +252,14 @@ class KernelDensityClassifier(ClassifierMixin, BaseEstimator):
     def __setstate__(self, state):
         super().__setstate__(state)
         if "solver_used_" in state:
-            self._parts = _parts(state)
+            self._parts = _parts(state, self.engine)
 
 
-def _parts(found):
+def _parts(found, engine):
     """The density of each class, or what finds neighbours among all rows."""
     rows, s = found["X_fit_"], found["settings_"]
     if s["neighbors"] is not None:
-        return [search_of(RBF(1.0), rows)]
+        return [search_of(RBF(1.0), rows, engine=engine)]
     if not len(found["columns_"]):
         return []
     rows, shape, d = rows[:, found["columns_"]], shape_of(s["kernel"]), len(found["columns_"])
@@ -262,5 +267,5 @@ def _parts(found):
     for c, h in enumerate(found["bandwidth_"]):
         own = rows[found["codes_"] == c]
         w = np.full(len(own), 1.0 / len(own))
-        parts.append(WindowDensity(own, w, root_of(h, d), shape, s["form"], None, s["algorithm"]))
+        parts.append(WindowDensity(own, w, root_of(h, d), shape, s["form"], None, s["algorithm"], None, engine))
     return parts

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.engines import usable_engine
 from mercer.errors import ModelFileError
 from mercer.kernels.base import Kernel
 from mercer.kernels.digest import FrozenArray
@@ -270,7 +271,9 @@ class Reader:
 
 
 def restored(cls, state):
-    """An estimator with this state; names that are none of an estimator's are refused."""
+    """An estimator with this state; names that are none of an estimator's are refused. What files of earlier versions lack is
+    what the class says it was, and an engine that is not installed here is replaced, with a warning."""
+    state = {**getattr(cls, "_newer_parameters", {}), **state}
     parameters = cls._get_param_names()
     missing = [name for name in parameters if name not in state]
     strange = [name for name in state if name not in parameters and (hasattr(cls, name) or not _FITTED.fullmatch(name))]
@@ -278,6 +281,8 @@ def restored(cls, state):
         raise ModelFileError(
             f"{cls.__name__}: the file lacks {missing} and has {reprlib.repr(strange)}, which are no attributes of it"
         )
+    if "engine" in parameters:
+        state["engine"] = usable_engine(state["engine"])
     made = object.__new__(cls)
     vars(made).update({name: state[name] for name in parameters})
     made._validate_params()

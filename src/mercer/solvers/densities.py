@@ -23,12 +23,13 @@ class WindowDensity:
 
     maps: list = []
 
-    def __init__(self, X, weights, root, shape: Shape, form="radial", factors=None, algorithm="auto", bounds=None):
+    def __init__(self, X, weights, root, shape: Shape, form="radial", factors=None, algorithm="auto", bounds=None,
+                 engine=None):  # fmt: skip
         self.X, self.weights, self.root, self.shape, self.form, self.factors = X, weights, root, shape, form, factors
         self.centre = np.mean(X, axis=0, dtype=np.float64)
         self.bounds: Bounds | None = bounds
         equal = np.ptp(weights) == 0
-        self.windows = parzen(self._divided(X), None if equal else weights, shape, form, factors, algorithm)
+        self.windows = parzen(self._divided(X), None if equal else weights, shape, form, factors, algorithm, engine)
         self.volume = log_volume(root)
         if bounds is not None:
             self.maps = bounds.maps(shape, self._scales())

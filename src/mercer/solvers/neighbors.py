@@ -82,8 +82,9 @@ def search_of(kernel, rows, *, engine=None, memory=None, algorithm="auto") -> "K
     if algorithm == "tree" and sp.issparse(rows):
         rows = _dense(rows, memory)
     found = VectorSearch(kernel, near, rows, engine, memory)
+    alone = not found.S.engine.beside_the_processor
     if algorithm == "tree" or (
-        algorithm == "auto" and not sp.issparse(found.vectors) and tree_pays(*found.vectors.shape)
+        algorithm == "auto" and alone and not sp.issparse(found.vectors) and tree_pays(*found.vectors.shape)
     ):
         found.grow()
     return found

@@ -2,10 +2,11 @@ r"""Sums of windows of unit bandwidth (M14): densities and weighted sums at quer
 
 .. math:: f(q) = \sum_i w_i\, c\, b_i^{-d}\, k\left(\frac{q - z_i}{b_i}\right)
 
-"tiles" multiply a Gram matrix on the engine interface. "tree" has the points in a k-d tree, takes boxes of queries one by one,
-and opens boxes of points until the bounds of the window between boxes meet the tolerance; what is left of the tolerance by one
-box of points is used for the others, in the spirit of Lee, Moore & Gray (2006). "fft" is `mercer.solvers.binning`, and "line"
-`mercer.solvers.line`, which "auto" takes for Gaussian and exponential windows in one dimension.
+"tiles" multiply a Gram matrix on the engine interface, which "auto" does wherever the engine has a device of its own. "tree" has
+the points in a k-d tree, takes boxes of queries one by one, and opens boxes of points until the bounds of the window between
+boxes meet the tolerance; what is left of the tolerance by one box of points is used for the others, in the spirit of Lee, Moore &
+Gray (2006). "fft" is `mercer.solvers.binning`, and "line" `mercer.solvers.line`, which "auto" takes for Gaussian and exponential
+windows in one dimension.
 """
 
 import math
@@ -13,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from mercer.engines import get_engine
 from mercer.gram import gram, prepared_gram
 from mercer.gram.plan import human_seconds
 from mercer.solvers import binning, boxes
@@ -26,7 +28,10 @@ __all__ = ["ALGORITHMS", "Parzen", "parzen"]
 ALGORITHMS = {"auto": "auto", "tiles": "tiles", "tree": "tree", "kd_tree": "tree", "ball_tree": "tree", "fft": "fft"}
 
 _ROUNDING = 2.0**-53
-_TINY = 1e-250  # sums below are taken again by logarithms
+_TINY = {
+    "float64": 1e-250,
+    "float32": 1e-30,
+}  # sums below are taken again by logarithms; by the precision of their terms
 _LEAF = 64  # points, and queries, of a leaf
 _LANES = 16  # queries that a loop takes at a time
 _PAIRS = 5 * 10**7  # of one compiled call, about 0.1 s
@@ -63,7 +68,7 @@ class Parzen:
     """What `parzen` gives. `used` is the method of the last call: "tiles", "tree", "line" or "fft"."""
 
     def __init__(self, Z, weights, shape, form, factors, algorithm, engine=None):
-        self.Z, self.shape, self.form, self.algorithm, self.engine = Z, shape, form, algorithm, engine
+        self.Z, self.shape, self.form, self.algorithm, self.engine = Z, shape, form, algorithm, get_engine(engine)
         self.weights, self.factors = weights, factors
         self.used: str | None = None
 
@@ -96,7 +101,8 @@ class Parzen:
         """
         Q, V = np.ascontiguousarray(Q, np.float64), np.asarray(V, np.float64)
         w = self._weights[:, None]
-        self.used = "tiles" if self.algorithm == "tiles" or (self.algorithm == "auto" and self._why_tiles()) else "tree"
+        tiles = self._why_tiles() or (self.engine.beside_the_processor and self.factors is None)
+        self.used = "tiles" if self.algorithm == "tiles" or (self.algorithm == "auto" and tiles) else "tree"
         if not len(Q):
             return np.empty((0, V.shape[1]))
         if self.used == "tiles":
@@ -138,6 +144,8 @@ class Parzen:
             return "tree", "every point has its own bandwidth"
         if d == 1 and self._line is not None:
             return "line", "exact to rounding, and many points cost no more than few"
+        if self.engine.beside_the_processor:
+            return "tiles", f"all pairs at once on {self.engine.where}"
         return "tree", "exact to rounding" if rtol == atol == 0.0 else "as exact as asked for"
 
     def _why_tiles(self):
@@ -235,7 +243,7 @@ class Parzen:
     def _logarithms(self, Q, sums):
         with np.errstate(divide="ignore"):
             found = np.log(sums)
-        low = sums < _TINY
+        low = sums < _TINY[self.engine.computes_in(self.Z.dtype).name]
         if low.any() and not math.isfinite(self.shape.reach):
             found[low] = self._tree.log_sums(Q[low], self._heights)
         return found
