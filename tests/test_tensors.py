@@ -395,3 +395,17 @@ def test_repetition_is_exact():
     G = gram(K, X, engine=Engine("torch", deterministic=True))
     assert np.array_equal(G @ X, G @ X)
     assert np.array_equal(G.dense(), G.dense().T)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize(("m", "k"), [(1, 1), (7, 3), (8, 2), (64, 1), (101, 5), (1000, 9), (1000, 400)])
+def test_the_best_of_each_row_are_found_in_runs(m, k, largest):
+    """Ties go to the smaller column, within runs, between them, and in what is left over."""
+    from mercer.engines._tensor_sums import _best
+
+    rng = np.random.default_rng(m)
+    for tile in (rng.standard_normal((40, m)), rng.integers(0, 4, (40, m)).astype(float), np.zeros((3, m))):
+        order = np.argsort(-tile if largest else tile, axis=1, kind="stable")[:, :k]
+        values, columns = _best(torch.tensor(np.hstack([tile, tile]))[:, :m], k, largest)
+        np.testing.assert_array_equal(columns, order)
+        np.testing.assert_array_equal(values, np.take_along_axis(tile, order, 1))

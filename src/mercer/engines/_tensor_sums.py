@@ -1,5 +1,7 @@
 """Row-wise reductions and gradients of tiles that stay on a device; the same as in `reductions` and `gradients`, by torch."""
 
+import math
+
 import numpy as np
 
 from mercer.engines import reductions, sources
@@ -62,8 +64,8 @@ class _TopK:
     def add(self, tile, offset):
         import torch
 
-        values, order = tile.sort(dim=1, descending=self.largest, stable=True)
-        values, columns = values[:, : self.k], order[:, : self.k] + offset
+        values, columns = _best(tile, self.k, self.largest)
+        columns = columns + offset
         if self.values is not None:  # those of earlier columns first
             values, order = torch.hstack([self.values, values]).sort(dim=1, descending=self.largest, stable=True)
             columns = torch.hstack([self.columns, columns]).gather(1, order)
@@ -71,6 +73,30 @@ class _TopK:
 
     def result(self):
         return self.values, self.columns
+
+
+def _best(tile, k, largest):
+    """The k best entries of each row and their columns, in a stable order.
+
+    They are in the k runs of columns whose best entries are the best (of equal ones the first): the rest is never sorted.
+    """
+    import torch
+
+    m = tile.shape[1]
+    width = math.isqrt(m // k)  # about as many runs as there will be candidates
+    if width < 2:
+        values, order = tile.sort(dim=1, descending=largest, stable=True)
+        return values[:, :k], order[:, :k]
+    runs = tile[:, : m - m % width].unflatten(1, (-1, width))
+    best = runs.amax(2) if largest else runs.amin(2)
+    chosen = best.sort(dim=1, descending=largest, stable=True)[1][:, :k].sort(dim=1)[
+        0
+    ]  # candidates in the order of columns
+    places = (chosen[:, :, None] * width + torch.arange(width, device=tile.device)).flatten(1)
+    rest = torch.arange(m - m % width, m, device=tile.device)
+    places = torch.hstack([places, rest.expand(len(tile), -1)])
+    values, order = tile.gather(1, places).sort(dim=1, descending=largest, stable=True)
+    return values[:, :k], places.gather(1, order[:, :k])
 
 
 class _ArgMin(_TopK):
