@@ -177,12 +177,12 @@ def test_landmarks_that_share_a_matrix(monkeypatch):
     close(there.predict(X), here.predict(X), 1e-5)
 
 
+_NEAR_AND_FAR = np.array([[0.0, 0.5, 1.0], [1.0, -2.0, 0.3], [200.0, 0.0, 0.0]])
+
+
 @pytest.mark.parametrize("kernel", ["gaussian", "exponential", "tricube"])
 def test_densities(kernel):
-    X, T = (
-        np.random.default_rng(0).standard_normal((3000, 3)),
-        np.array([[0.0, 0.5, 1.0], [1.0, -2.0, 0.3], [200.0, 0.0, 0.0]]),
-    )
+    X, T = np.random.default_rng(0).standard_normal((3000, 3)), _NEAR_AND_FAR
     asked, plain = (KernelDensity(0.5, kernel=kernel, engine=e).fit(X) for e in ("cuda", None))
     assert "tiles: all pairs at once on cuda" in asked.explain()
     np.testing.assert_allclose(asked.score_samples(T), plain.score_samples(T), rtol=1e-9)
@@ -190,10 +190,7 @@ def test_densities(kernel):
 
 def test_densities_of_few_digits():
     """TF32 keeps 10 bits of each entry: a squared distance is off by 2^-9 of the squared norms, in units of the bandwidth."""
-    X, T = (
-        np.random.default_rng(0).standard_normal((3000, 3)),
-        np.array([[0.0, 0.5, 1.0], [1.0, -2.0, 0.3], [200.0, 0.0, 0.0]]),
-    )
+    X, T = np.random.default_rng(0).standard_normal((3000, 3)), _NEAR_AND_FAR
     fast = KernelDensity(2.0, engine=Engine("cuda", precision="fast")).fit(X)
     np.testing.assert_allclose(fast.score_samples(T), KernelDensity(2.0).fit(X).score_samples(T), rtol=0, atol=5e-3)
 

@@ -89,9 +89,8 @@ def _best(tile, k, largest):
         return values[:, :k], order[:, :k]
     runs = tile[:, : m - m % width].unflatten(1, (-1, width))
     best = runs.amax(2) if largest else runs.amin(2)
-    chosen = best.sort(dim=1, descending=largest, stable=True)[1][:, :k].sort(dim=1)[
-        0
-    ]  # candidates in the order of columns
+    chosen = best.sort(dim=1, descending=largest, stable=True).indices[:, :k]
+    chosen = chosen.sort(dim=1).values  # candidates in the order of columns
     places = (chosen[:, :, None] * width + torch.arange(width, device=tile.device)).flatten(1)
     rest = torch.arange(m - m % width, m, device=tile.device)
     places = torch.hstack([places, rest.expand(len(tile), -1)])
