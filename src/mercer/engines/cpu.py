@@ -349,7 +349,8 @@ class _Statistics:
             return TILE, self._product(view, shared), 0, 0
         # <x, y> = <xc, yc> + <xc, m> + <m, yc> + <m, m>: the product of the centred rows serves distances too.
         m = self.y.centre[view].astype(np.float64)
-        v = self._vectors(self.x.centred[view] @ m, self.y.centred[view] @ m + m @ m)
+        rows = self.x.centred[view] @ m
+        v = self._vectors(rows, (rows if self.x is self.y else self.y.centred[view] @ m) + m @ m)
         return INNER, self._product(view, True), v, v
 
     def _distance(self, view):

@@ -136,7 +136,7 @@ class _Preparation:
         self.origin: dict[View, np.ndarray] = {}
 
     def side(self):
-        leaves = all_leaves(self.lowered.expression)
+        leaves = _leaves(self.lowered)
         self.by_difference = _views_by_difference(leaves)
         for payload in leaves:
             if getattr(payload, "view", None) is not None:
@@ -255,6 +255,12 @@ def all_leaves(expression):
     return list(found)
 
 
+def _leaves(lowered):
+    if "leaves" not in lowered.programs:
+        lowered.programs["leaves"] = all_leaves(lowered.expression)
+    return lowered.programs["leaves"]
+
+
 def _views_by_difference(leaves):
     """Views of which only differences of rows are read."""
     read = [(p.view, _by_difference(p)) for p in leaves if isinstance(p, (Inner, SquaredDistance, ColumnStatistic))]
@@ -282,7 +288,7 @@ def _less(rows, centre, dtype):
 
 
 def _statistic_views(lowered):
-    return {p.view for p in all_leaves(lowered.expression) if isinstance(p, (Inner, ColumnStatistic))}
+    return {p.view for p in _leaves(lowered) if isinstance(p, (Inner, ColumnStatistic))}
 
 
 def _squared_norms(rows):
