@@ -5,12 +5,15 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mercer import expr
 from mercer import kernels as mk
 from mercer.engines import CpuEngine, cpu
 from mercer.engines.decays import with_decays
 from mercer.errors import NanError
+from mercer.expr import Program
 from mercer.gram import gram
 from mercer.kernels.statistics import Inner, SquaredDistance
 from mercer.kernels.trace import lower
@@ -70,6 +73,33 @@ def test_the_transpose_of_a_side_is_made_once(monkeypatch):
     monkeypatch.setattr(cpu, "_TURNED", 10)
     np.testing.assert_array_equal(gram(kernel, X).block([1], slice(3, 9)), whole[[1], 3:9])
     assert made == [40, 3, 6]
+
+
+def test_a_transpose_is_of_the_rows_that_are_asked_for():
+    """Rows in another order, some rows of some, and those of a side in another precision."""
+    engine, lowered, X = CpuEngine(), lower(mk.RBF(2.0)), rows(40, 3, np.float64)
+    y = engine.prepare(lowered, X)
+    whole = engine.block(y, y)
+    for chosen in ([0, 2, 1, 3], [5, 5, 5], [3, 2, 1]):
+        np.testing.assert_array_equal(engine.block(y, y.take(chosen)), whole[:, chosen])
+    some = y.take(slice(10, 30)).astype(np.float32)
+    close(engine.block(y.astype(np.float32), some.take(slice(3, 9))), whole[:, 13:19], np.float32)
+
+
+def test_a_transpose_has_the_precision_of_the_tile():
+    engine, lowered, X = CpuEngine(), lower(mk.RBF(2.0)), rows(40, 3, np.float32)
+    y = engine.prepare(lowered, X)
+    for dtype in (np.float32, np.float64):
+        x = engine.prepare(lowered, X.astype(dtype), like=y)
+        close(engine.block(x, y), mk.RBF(2.0)(X.astype(float)), np.float32)
+
+
+def test_a_transpose_is_of_centred_rows_only_where_the_product_is():
+    """The same side serves programs with distances, whose product is centred, and others without."""
+    engine, kernel, X = CpuEngine(), mk.RBF(2.0) + mk.Linear(), rows(40, 3, np.float64) + 7.0
+    y = engine.prepare(lower(kernel), X)
+    for expected, e in ((kernel(X), lower(kernel).expression), (X @ X.T, G), (kernel(X), lower(kernel).expression)):
+        close(engine.tile([e], y, y)[0], expected, np.float64)
 
 
 @both
@@ -169,6 +199,7 @@ def test_sums_over_few_columns_stay_in_their_memory(m, dtype, monkeypatch):
 
 # ---------------------------------------------------------------------------------------------------------------- decays
 S, G = expr.leaf(SquaredDistance(Numbers(Input()))), expr.leaf(Inner(Numbers(Input())))
+ONE = (1.0, 0.0, 0.0)
 
 
 def shortened(e):
@@ -217,9 +248,82 @@ def test_shorter_programs_say_the_same(kernel):
     np.testing.assert_allclose(values, expected, rtol=1e-14)
 
 
+def grown(inner):
+    number = st.sampled_from([-2.0, -1.0, -0.5, 0.5, 1.0, 3.0])
+    return st.one_of(
+        st.builds(expr.exp, inner),
+        st.builds(lambda a, b: a + b, inner, inner),
+        st.builds(lambda a, b: a * b, inner, inner),
+        st.builds(lambda a, b, c: expr.exp(-(a * b + c)), inner, inner, inner),
+        st.builds(lambda a, k: k * a, inner, number),
+        st.builds(lambda a, k: a + k, inner, number),
+    )
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(st.lists(st.recursive(st.sampled_from([S, G, expr.sqrt(S)]), grown, max_leaves=8), min_size=1, max_size=3))
+def test_decays_are_of_what_is_never_positive(outputs):
+    program = expr.compile_program(outputs, {})
+    with np.errstate(all="ignore"):
+        values, expected = interpreted(program, *with_decays(program))
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        (expr.exp(-(S * S + G)), ["fma", "exp"]),
+        (expr.exp(-(S * S + S)), ["fma", "decay"]),
+        (expr.exp(-(S * G)), ["mul", "exp"]),
+        (expr.exp(-((S - 1) * S)), ["mul", "exp"]),
+        (expr.exp(-((1 - S) * S)), ["mul", "exp"]),
+        (expr.exp(-((2 * S + 1) * S)), ["mul", "decay"]),
+    ],
+    ids=str,
+)
+def test_the_sign_of_sums_and_products(expression, names):
+    assert [op for op, *_ in shortened(expression)[1]] == names
+
+
+def by_hand(instructions, constants, outputs):
+    """Registers 0 and 1 are a distance and a product; an instruction is (operation, a, b, c, destination)."""
+    return Program(tuple(instructions), tuple(constants), (), (S, G), tuple(outputs), 5)
+
+
+def test_a_register_is_positive_until_it_is_written_again():
+    instructions = [("mul", 0, 0, 0, 2), ("mul", 0, 1, 0, 2), ("exp", 2, 0, 0, 3)]
+    program = by_hand(instructions, [ONE, ONE, (-1.0, 0.0, 0.0)], [3])
+    assert [op for op, *_ in with_decays(program)[0]] == ["mul", "mul", "exp"]
+
+
+@pytest.mark.parametrize(
+    ("after", "outputs", "joined"),
+    [
+        ([("affine", 2, 2, 2, 3)], [3], True),
+        ([("affine", 1, 1, 1, 3)], [2, 3], False),  # of something else
+        ([("affine", 1, 1, 1, 3)], [3], False),
+        ([("affine", 2, 2, 2, 3)], [2, 3], False),
+        ([("affine", 2, 2, 2, 0)], [0], False),  # a loop that writes what it reads is slow
+        ([("affine", 2, 2, 2, 3), ("add", 3, 2, 2, 4)], [4], False),
+        ([("affine", 2, 2, 2, 3), ("add", 3, 1, 1, 2), ("add", 2, 3, 3, 4)], [4], True),  # written before it is read
+    ],
+)
+def test_a_factor_belongs_to_a_decay_that_nothing_else_reads(after, outputs, joined):
+    instructions = [("exp", 0, 0, 0, 2), *after]
+    program = by_hand(instructions, [(-1.0, 0.0, 0.0), (3.0, 0.0, 0.0), *[ONE] * (len(after) - 1)], outputs)
+    found, numbers = with_decays(program)
+    assert len(found) == len(instructions) - joined
+    np.testing.assert_allclose(*interpreted(program, found, numbers), rtol=1e-14)
+
+
 def interpreted(program, instructions, numbers):
-    """The shorter instructions and the program itself, by hand, on leaves that are not negative."""
-    start = {r: np.linspace(0, 5, 11) + r for r in range(len(program.leaves))}
+    """The shorter instructions and the program itself, by hand. What decays has an argument that is never positive."""
+    leaves = {True: np.linspace(0, 2, 11), False: np.linspace(-1, 1, 11)}
+    start = {r: leaves[isinstance(e.payload, SquaredDistance)] for r, e in enumerate(program.leaves)}
+
+    def decay(x, value):
+        assert (x <= 0).all()
+        return value * np.exp(x)
 
     def run(instructions, numbers):
         R = dict(start)
@@ -227,9 +331,10 @@ def interpreted(program, instructions, numbers):
             x = scale * R[a] + shift
             R[dst] = {
                 "exp": lambda x=x: np.exp(x),
-                "decay": lambda x=x, v=value: v * np.exp(x),
+                "decay": lambda x=x, v=value: decay(x, v),
                 "sqrt": lambda x=x: np.sqrt(x),
                 "affine": lambda x=x: x,
+                "const": lambda x=x, v=value: np.full(11, v),
                 "mul": lambda x=x, b=b: x * R[b],
                 "add": lambda x=x, b=b: x + R[b],
                 "fma": lambda x=x, b=b, c=c: x * R[b] + R[c],

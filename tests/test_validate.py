@@ -55,6 +55,12 @@ def test_unsound_rows_are_refused(X, says):
         validate.vectors(X)
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_matrices_are_refused_as_scikit_learn_does():
+    with pytest.raises(TypeError, match=r"np\.matrix is not supported"):
+        validate.vectors(np.matrix(SOUND))
+
+
 def test_gaps():
     X = np.array([[1.0, np.nan], [2.0, 3.0]])
     np.testing.assert_array_equal(validate.vectors(X, gaps=True), X)

@@ -249,9 +249,8 @@ def _gaussian(instructions, numbers, leaves, outputs):
 # ------------------------------------------------------------------------------------------------ statistics of a tile
 def _on_one_product(leaves):
     """Whether a program reads nothing but one product of rows, its norms, and vectors."""
-    products = [(p.view, isinstance(p, Inner)) for p in leaves if isinstance(p, SquaredDistance | Inner)]
-    others = (SquaredDistance, Inner, SameRow, Vector)
-    return len({view for view, _ in products}) == 1 and all(isinstance(p, others) for p in leaves)
+    views = {p.view for p in leaves if isinstance(p, SquaredDistance | Inner)}
+    return len(views) == 1 and all(isinstance(p, SquaredDistance | Inner | SameRow | Vector) for p in leaves)
 
 
 def _has_small_tiles(code, x):
