@@ -149,7 +149,7 @@ def concrete_estimators():
     """Public estimator classes defined anywhere in the package."""
     found = set()
     for module in pkgutil.walk_packages(mercer.__path__, "mercer."):
-        if module.name.endswith("_compiled"):
+        if module.name.rpartition(".")[2].startswith("_"):
             continue
         for name, value in vars(import_module(module.name)).items():
             own = inspect.isclass(value) and value.__module__ == module.name
