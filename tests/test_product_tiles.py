@@ -57,6 +57,52 @@ def test_products_of_narrow_rows(m, d, w, t, dtype):
     assert (memory[5 + m * w + behind :] == -7).all()
 
 
+@both
+@pytest.mark.parametrize(
+    ("m", "d", "w"), [(1, 1, 1), (6, 256, 64), (13, 257, 65), (5, 0, 3), (9, 600, 20), (12, 700, 130), (2, 513, 200)]
+)
+def test_products_of_wide_rows(m, d, w, dtype):
+    """Blocks of columns are added up; what is written behind a row of a single panel is added to the next row's numbers."""
+    from mercer.engines._compiled_gemm import multiply_wide, panel_shape, spare
+
+    itemsize = np.dtype(dtype).itemsize
+    A, B, behind = rows(m, d, dtype), rows(w, d, dtype, 1), spare(itemsize)
+    memory = np.full(5 + m * w + behind + 5, -7, dtype)
+    G, panel = memory[5 : 5 + m * w].reshape(m, w), np.full(panel_shape(itemsize), np.nan, dtype)
+    multiply_wide(A, B, panel, G)
+    exact = A.astype(float) @ B.T.astype(float)
+    np.testing.assert_allclose(G, exact, rtol=0, atol=2 * np.finfo(dtype).eps * (d + 1))
+    assert (memory[:5] == -7).all()
+    assert (memory[5 + m * w + behind :] == -7).all()
+
+
+WIDE_KERNELS = [mk.RBF(20.0), mk.Linear() + mk.RBF(20.0).on(0, 5), mk.Matern(1.5, 20.0) * mk.Linear()]
+
+
+@both
+@pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize("kernel", WIDE_KERNELS, ids=str)
+def test_wide_rows_by_blas_and_by_our_own_loop(kernel, ours, dtype, monkeypatch):
+    """With one product, two of them, and one that serves twice; read-only rows, and such that do not follow each other."""
+    monkeypatch.setattr("mercer.engines._compiled_gemm.WIDEST", ours)
+    X = np.asfortranarray(rows(70, 300, dtype) + 3)
+    X.flags.writeable = False
+    expected = gram(kernel, X.astype(float), X.astype(float)[::3], engine="reference").dense()
+    sparse, limit = sp.csr_array(X), np.abs(expected).max() * (1e-5 if dtype == np.float32 else 1e-13)
+    for found in (gram(kernel, X, X[::3]), gram(kernel, sparse, sparse[::3])):
+        np.testing.assert_allclose(found.dense(), expected, rtol=0, atol=limit)
+
+
+@both
+def test_an_entry_of_wide_rows_does_not_depend_on_its_tile(dtype, monkeypatch):
+    monkeypatch.setattr("mercer.engines._compiled_gemm.WIDEST", True)
+    X = rows(70, 300, dtype)
+    K = gram(mk.RBF(20.0), X)
+    whole = K.dense()
+    for r, c in ((slice(3, 4), slice(5, 70)), (slice(10, 33), slice(2, 9)), (slice(0, 70), slice(69, 70))):
+        np.testing.assert_array_equal(K[r, c].dense(), whole[r, c])
+
+
 def test_the_transpose_of_a_side_is_made_once(monkeypatch):
     made = []
     monkeypatch.setattr(cpu, "turned", lambda B, turned=cpu.turned: made.append(len(B)) or turned(B))

@@ -1,7 +1,7 @@
 """The CPU engine: a product of rows, then SIMD passes over the tile while it is in the cache, tiles over threads.
 
 The product is our own where rows are narrow, in tiles so small that they stay in the second cache, many of them in one compiled
-call; else it is one-thread BLAS.
+call, and for wide rows where the processor has vectors of 64 bytes; else it is one-thread BLAS.
 
 No compilation per expression: a register program is run by one compiled interpreter; the plain Gaussian has a pass of its own.
 """
@@ -296,7 +296,13 @@ class _Statistics:
         self.column_vectors = _stacked(self._columns, len(y), x.dtype)
 
     def _tiles(self, count):
-        return scratch("tiles", (count, *self.shape), self.x.dtype)
+        """Tiles one behind the other, and behind the last what a product may write there; before that it writes where the next
+        tile will be."""
+        from mercer.engines._compiled_gemm import spare
+
+        size = count * math.prod(self.shape)
+        space = scratch("tiles", (size + spare(self.x.dtype.itemsize),), self.x.dtype)
+        return space[:size].reshape(count, *self.shape)
 
     def _new(self, count=1):
         """Numbers of fresh tiles."""
@@ -489,11 +495,22 @@ def _dense_columns(M, chosen):
 
 def _multiply(A, B, out):
     if not sp.issparse(A):
-        np.matmul(A, B.T, out=out)
+        _dense_product(A, B, out)
     elif A.shape[1] <= _DENSE_COLUMNS and A.nnz + B.nnz > _FILLED * A.shape[1] * (A.shape[0] + B.shape[0]):
-        np.matmul(A.toarray(), B.toarray().T, out=out)
+        _dense_product(A.toarray(), B.toarray(), out)
     else:
         _sparse_product(A, B, out)
+
+
+def _dense_product(A, B, out):
+    """A @ B.T: by our own loop where vectors have 64 bytes, as BLAS uses half of that on processors it does not know."""
+    from mercer.engines import _compiled_gemm
+
+    if not _compiled_gemm.WIDEST:
+        np.matmul(A, B.T, out=out)
+        return
+    panel = scratch("panel", _compiled_gemm.panel_shape(out.itemsize), out.dtype)
+    _compiled_gemm.multiply_wide(_plain(A, out.dtype), _plain(B, out.dtype), panel, out)
 
 
 def _sparse_product(A, B, out):
