@@ -1,5 +1,6 @@
 """Programs on one product of rows: small tiles in one compiled call, rows that are close, decays, traces."""
 
+import math
 import pickle
 
 import numpy as np
@@ -225,20 +226,36 @@ def test_parts_of_a_larger_array(small):
     assert (out == -7).all()
 
 
-@both
-@pytest.mark.parametrize("m", [1, 2, 3, 5])
-def test_sums_over_few_columns_stay_in_their_memory(m, dtype, monkeypatch):
-    guarded = []
+@pytest.fixture
+def guarded(monkeypatch):
+    """What lies behind the scratch memory of each call, -7 throughout."""
+    behind = []
 
     def scratch(name, shape, kind):
-        memory = np.full(shape[0] + 200, -7, kind) if len(shape) == 1 else np.empty(shape, kind)
-        guarded.append(memory[shape[0] :] if len(shape) == 1 else memory[:0])
-        return memory[: shape[0]]
+        size = math.prod(shape)
+        memory = np.full(size + 200, -7, kind)
+        behind.append(memory[size:])
+        return memory[:size].reshape(shape)
 
+    monkeypatch.setattr(cpu, "scratch", scratch)
+    return behind
+
+
+@both
+@pytest.mark.parametrize("m", [1, 2, 3, 5])
+def test_sums_over_few_columns_stay_in_their_memory(m, dtype, guarded):
     X, Y, R = rows(10, 3, dtype), rows(m, 3, dtype, 1), rows(10, 2, np.float64, 2)
     K = gram(mk.RBF(), X, Y)
-    monkeypatch.setattr(cpu, "scratch", scratch)
     close(K.engine.cross(K.x, K.y, R), R.T @ K.dense().astype(float), dtype)
+    assert guarded
+    assert all((g == -7).all() for g in guarded)
+
+
+@both
+@pytest.mark.parametrize("m", [1, 65])
+def test_products_of_wide_rows_stay_in_their_memory(m, dtype, guarded, monkeypatch):
+    monkeypatch.setattr("mercer.engines._compiled_gemm.WIDEST", True)
+    gram(mk.RBF(20.0) + mk.Linear().on(0), rows(7, 300, dtype), rows(m, 300, dtype, 1)).dense()
     assert guarded
     assert all((g == -7).all() for g in guarded)
 
