@@ -23,6 +23,7 @@ def gram(kernel: Kernel, X, Y=None, *, engine=None, memory=None, validated=False
     `dense` may allocate. Of torch tensors torch makes it, on their device, and results are tensors.
     """
     device = validate.tensor_device(X=X, Y=Y)
+    validate.memory_bytes(memory)  # a small Gram never asks for it again
     if not validated:
         X = kernel.validated(X, "X")
         Y = None if Y is None else kernel.validated(Y, "Y")
