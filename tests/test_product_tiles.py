@@ -226,6 +226,13 @@ def test_parts_of_a_larger_array(small):
     assert (out == -7).all()
 
 
+@both
+def test_what_lies_below_the_diagonal_is_a_mirror_image(dtype):
+    """To the last bit, also of a kernel whose k(x, y) and k(y, x) are rounded in other ways, in pieces of their real size."""
+    K = (mk.RBF(8.0) + mk.Linear())(3 * rows(1200, 20, dtype) + 5)
+    np.testing.assert_array_equal(K, K.T)
+
+
 @pytest.fixture
 def guarded(monkeypatch):
     """What lies behind the scratch memory of each call, -7 throughout."""

@@ -65,7 +65,9 @@ class CpuEngine(Engine):
     # then takes 1.7 times as long.
     tile_shape = (512, 960)
     small_tile = (128, 960)  # of a program on one product: with its place in the Gram it fills the second cache
-    piece = (1024, 960)  # of such a program in one compiled call: a millisecond
+    # Of such a program in one compiled call, a millisecond. Not higher than wide: rows below the last column of a piece on the
+    # diagonal are the mirror image of another piece, and two threads would write them.
+    piece = (960, 960)
     reductions = reductions.COMPILED
 
     def each(self, job, count):
