@@ -172,6 +172,13 @@ class TensorGradients(Gradients):
         self._vectors()
         return self
 
+    def _tiles(self, weights):
+        """Blocks of rows that do not fit the device are halved; one that did not is not in the sums."""
+        columns = self.engine.columns_of(self.y)
+        self.engine.by_rows(
+            lambda i, j: self._merge(self._row_of_tiles(weights, slice(i, j), columns)), len(self.x)
+        )  # fmt: skip
+
     def _fusible(self, weights):
         """Whether generated kernels can make all the sums, and W has a rank low enough for them."""
         rank = weights.pair[0].shape[1] if weights.pair else 1
@@ -278,7 +285,7 @@ class _TensorWeights(Weights):
         if self.pair:
             return self.pair[0][r] @ self.pair[1][c].T
         if self.W is not None and not isinstance(self.W, np.ndarray):
-            return self.W[r, c].to(self.place.send(np.zeros(0)).dtype)
+            return self.W[r, c].to(self.place.send(np.zeros(0)))
         part = super().block(r, c)
         return self.place.send(part) if isinstance(part, np.ndarray) else part
 

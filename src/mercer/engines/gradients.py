@@ -39,26 +39,30 @@ class Gradients:
         self.blocked: list = []
 
     def run(self, W):
-        x, y = self.x, self.y
         weights = self.weights(W)
         if not self.outputs:  # nothing to move, as in a window indicator
             return self
-        height, width = self.engine.tile_shape
-        rows, cols = self.engine._grid(x, y, (min(height, max(_FEWEST, len(x) // 8)), width))
-        parts = [y.take(c) for c in cols]
-
-        def job(i):
-            total = _TileSums()
-            xi = x.take(rows[i])
-            for c, yj in zip(cols, parts, strict=True):
-                self._tile(total, xi, yj, weights.block(rows[i], c), rows[i], c)
-            return total
-
-        for start in range(0, len(rows), _BATCH):  # merged in order, a batch at a time: parts of all rows would not fit
-            for total in self.engine.each(lambda i, s=start: job(s + i), min(_BATCH, len(rows) - start)):
-                self._merge(total)
+        self._tiles(weights)
         self._vectors()
         return self
+
+    def _tiles(self, weights):
+        """All rows of tiles, merged in order, a batch at a time: parts of all of them would not fit."""
+        x, y = self.x, self.y
+        height, width = self.engine.tile_shape
+        rows, cols = self.engine._grid(x, y, (min(height, max(_FEWEST, len(x) // 8)), width))
+        columns = [(c, y.take(c)) for c in cols]
+        for start in range(0, len(rows), _BATCH):
+            batch = rows[start : start + _BATCH]
+            for total in self.engine.each(lambda i, b=batch: self._row_of_tiles(weights, b[i], columns), len(batch)):
+                self._merge(total)
+
+    def _row_of_tiles(self, weights, some, columns):
+        """What some rows add, in tiles with each of the columns."""
+        total, xi = _TileSums(), self.x.take(some)
+        for c, yj in columns:
+            self._tile(total, xi, yj, weights.block(some, c), some, c)
+        return total
 
     def weights(self, W):
         return Weights(W, len(self.x), len(self.y))

@@ -137,6 +137,12 @@ class TorchEngine(Engine):
     def reduce(self, x, y, op, **options):
         return self._on_host(self.on_device("reduce", x, y, op, **options))
 
+    def pullback(self, x, y, W):
+        return self.on_device("pullback", x, y, W)
+
+    def pullback_inputs(self, x, y, W):
+        return self.on_device("pullback_inputs", x, y, W)
+
     @staticmethod
     def _on_host(found):
         if isinstance(found, tuple):
@@ -166,7 +172,7 @@ class TorchEngine(Engine):
 
         def rows(start, stop):
             xi = x.take(slice(start, stop))
-            for c, yj in self._columns(y, start if x is y else 0):  # from the diagonal on: the rest is mirrored
+            for c, yj in self.columns_of(y, start if x is y else 0):  # from the diagonal on: the rest is mirrored
                 out[start:stop, c] = values = self._finite(self._values(xi, yj), x)
                 if x is y:
                     out[c, start:stop] = values.T
@@ -174,7 +180,7 @@ class TorchEngine(Engine):
                 i, square = torch.arange(stop - start, device=out.device), out[start:stop, start:stop].clone()
                 out[start:stop, start:stop] = torch.where(i[:, None] >= i, square, square.T)
 
-        self._by_rows(rows, len(x))
+        self.by_rows(rows, len(x))
         return out
 
     def _values(self, x, y):
@@ -183,7 +189,7 @@ class TorchEngine(Engine):
         found = self._fused("block", x, y)
         return tile(self.place(x.dtype), [x.lowered.expression], x, y)[0] if found is None else found[0]
 
-    def _columns(self, y, first=0):
+    def columns_of(self, y, first=0):
         width = self.tile_shape[1]
         slices = [slice(j, min(j + width, len(y))) for j in range(first, len(y), width)]
         return [(c, y.take(c)) for c in slices]
@@ -201,7 +207,7 @@ class TorchEngine(Engine):
         def rows(start, stop):
             parts.append(self._some_rows(x.take(slice(start, stop)), y, V, expression).to(parts[0].dtype))
 
-        self._by_rows(rows, len(x), self._sweep(x, y, expression))
+        self.by_rows(rows, len(x), self._sweep(x, y, expression))
         return parts[1] if len(parts) == 2 else torch.cat(parts)
 
     def _right_hand_sides(self, V, x):
@@ -222,7 +228,7 @@ class TorchEngine(Engine):
         if found is not None:
             return found[0].sum(0) if len(found[0]) > 1 else found[0][0]
         total = V.new_zeros((len(x), V.shape[1]))
-        for c, yj in self._columns(y):
+        for c, yj in self.columns_of(y):
             total += tile(self.place(x.dtype), [expression], x, yj)[0] @ V[c]
         return total
 
@@ -239,17 +245,23 @@ class TorchEngine(Engine):
         V = R.to(_kind(self.place(x.dtype).dtype))
         return self._finite(self.product(y, x, V, sources.transposed(e), R.dtype).T, x)
 
+    def _pullback(self, x, y, W):
+        return super().pullback(x, y, W)
+
+    def _pullback_inputs(self, x, y, W):
+        return super().pullback_inputs(x, y, W)
+
     def _tile_cross(self, x, y, R):
         import torch
 
-        out, columns = R.new_zeros((R.shape[1], len(y))), self._columns(y)
+        out, columns = R.new_zeros((R.shape[1], len(y))), self.columns_of(y)
 
         def rows(start, stop):
             xi = x.take(slice(start, stop))
             found = [R[start:stop].T @ self._values(xi, yj).double() for _, yj in columns]
             out.add_(torch.hstack(found) if found else 0.0)
 
-        self._by_rows(rows, len(x))
+        self.by_rows(rows, len(x))
         return out
 
     def _reduce(self, x, y, op, **options):
@@ -257,7 +269,7 @@ class TorchEngine(Engine):
 
         if op not in REDUCTIONS:
             return super().reduce(x, y, op, **options)
-        found, columns = [], self._columns(y)
+        found, columns = [], self.columns_of(y)
 
         def rows(start, stop):
             xi = x.take(slice(start, stop))
@@ -270,7 +282,7 @@ class TorchEngine(Engine):
                 state.add(self._finite(self._values(xi, yj), x).to(_kind(x.dtype)), c.start)
             found.append(state.result())
 
-        self._by_rows(rows, len(x), self._sweep(x, y, x.lowered.expression) if op in FUSED else None)
+        self.by_rows(rows, len(x), self._sweep(x, y, x.lowered.expression) if op in FUSED else None)
         if not found:
             rows(0, 0)
         return _joined(found)
@@ -323,7 +335,7 @@ class TorchEngine(Engine):
         return max(self.tile_shape[0], _SWEEP // max(len(y), 1))
 
     # ------------------------------------------------------------------------------------ care
-    def _by_rows(self, job, n, height=None):
+    def by_rows(self, job, n, height=None):
         """job(start, stop) over blocks of rows; where the device has no memory for a block, its halves."""
         height = height or self.tile_shape[0]
         todo = [(i, min(i + height, n)) for i in range(0, n, height)][::-1]

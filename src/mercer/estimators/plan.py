@@ -40,8 +40,9 @@ _LOGISTIC_SWEEPS, _LOGISTIC_STEPS = 60, 10  # passes over the rows, and Newton s
 #: A pass takes so much of the time of a Gram that is kept, as it writes none, and so many seconds for each entry and target.
 _UNKEPT, _PRODUCTS = 0.6, 0.1e-9
 _PATIENCE = 3600.0  # seconds that solver="auto" spends on iterations before it asks
-#: n x n numbers that an evidence with its slope holds, factorisations' worth of time in it, and m x m numbers through m rows.
-_GAUSSIAN_MATRICES, _GAUSSIAN_FACTORS, _INDUCING_MATRICES = 3, 3, 12
+#: n x n numbers that an evidence with its slope holds, here and on a device, which works in their place; factorisations' worth of
+#: time in it, and m x m numbers through m rows.
+_GAUSSIAN_MATRICES, _GAUSSIAN_THERE, _GAUSSIAN_FACTORS, _INDUCING_MATRICES = 3, 1.25, 3, 12
 _SEARCHES = 3  # as many evaluations where inducing rows are searched for as well
 #: Of an evidence by products alone: how many with the Gram, and columns of n numbers.
 _PRODUCTS_EACH, _COLUMNS_EACH = 60, 2600
@@ -74,6 +75,10 @@ class Problem:
     @property
     def limit(self) -> int:
         return budget(self.memory, self.room)
+
+    def require(self, way: "Way", what, remedies, seconds):
+        """Refuse at once what does not fit."""
+        require(way.bytes, self.limit, what, remedies, seconds, self.where)
 
     @property
     def workers(self) -> float:
@@ -162,9 +167,9 @@ def ridge_plan(p: Problem, solver: str, precomputed=False) -> MethodPlan:
     ways = ridge_ways(p)
     method, reason = _ridge_method(p, solver, ways, precomputed)
     if method == "primal":
-        require(ways["primal"].bytes, p.limit, f"the primal problem with {p.features} features", ['use solver="exact"'])
+        p.require(ways["primal"], f"the primal problem with {p.features} features", ['use solver="exact"'], None)
     if method == "exact":
-        require(ways["exact"].bytes, p.limit, _what(p.n), _remedies(p), p.sweep)
+        p.require(ways["exact"], _what(p.n), _remedies(p), p.sweep)
     return _chosen(method, reason, ways, p)
 
 
@@ -219,7 +224,7 @@ def logistic_ways(p: Problem) -> dict[str, Way]:
 def exact_plan(p: Problem, ways: dict[str, Way], what: str) -> MethodPlan:
     """On all rows, where a Gram matrix and what goes with it fit."""
     remedies = ["use landmarks, n_landmarks=2000", 'raise the budget, for example memory="64GB"']
-    require(ways["exact"].bytes, p.limit, what, remedies, ways["exact"].seconds)
+    p.require(ways["exact"], what, remedies, ways["exact"].seconds)
     return _chosen("exact", "the Gram matrix fits the memory budget", ways, p)
 
 
@@ -234,7 +239,7 @@ def gaussian_ways(p: Problem, evaluations: int) -> dict[str, Way]:
     n, m = p.n, p.landmarks
     passing, searching = 8 * min(n * m, 2**20) + holds(n * m, p.limit) * n * m, 3 * remembered(m * p.d) * m * p.d
     numbers = {
-        "exact": _GAUSSIAN_MATRICES * n * n,
+        "exact": (_GAUSSIAN_MATRICES if p.room is None else _GAUSSIAN_THERE) * n * n,
         "sparse": _INDUCING_MATRICES * m * m + passing + searching,
         "iterative": n * (_COLUMNS_EACH + 3 * gaussian_rank(n, p.limit) + holds(n * n, p.limit) * n),
     }
@@ -259,13 +264,14 @@ def gaussian_plan(p: Problem, method: str, evaluations: int, what: str) -> Metho
     if method == "auto":
         method = "sparse" if ways["exact"].against else "exact"
         against = f"the closed form would take {_takes(ways['exact'])}, so through {p.landmarks} inducing rows"
-        reason = against if method == "sparse" else "three n x n matrices fit the memory budget"
+        matrices = "three n x n matrices fit" if p.room is None else "an n x n matrix fits"
+        reason = against if method == "sparse" else f"{matrices} the memory budget"
     remedies = [
         "a smaller n_inducing" if method == "sparse" else 'method="sparse": little memory, and time in proportion to the rows',
         "fewer rows",
         'a larger budget, memory="64GB"',
     ]  # fmt: skip
-    require(ways[method].bytes, p.limit, what, remedies, p.sweep)
+    p.require(ways[method], what, remedies, p.sweep)
     return _chosen(method, reason, ways, p)
 
 
@@ -284,7 +290,7 @@ def landmark_plan(p: Problem, ways: dict[str, Way], what: str, on_cluster=False)
     """On landmarks: refuses more of them than fit, in no time."""
     method = "dask" if on_cluster else "landmarks"
     remedies = ["use fewer landmarks", 'raise the budget, for example memory="64GB"']
-    require(ways[method].bytes, p.limit, f"{what} on {p.landmarks} landmarks", remedies, p.passage)
+    p.require(ways[method], f"{what} on {p.landmarks} landmarks", remedies, p.passage)
     return _chosen(method, f"{p.landmarks} landmarks for {p.n} rows", ways, p)
 
 

@@ -115,7 +115,8 @@ class Gram(Operator):
             'raise the budget, for example memory="64GB"',
         ]
         what = f"the Gram matrix of {n} x {m} pairs"
-        planning.require(bytes_needed, allowed, what, remedies, self.plan.seconds)
+        where = "" if room is None else self.engine.where
+        planning.require(bytes_needed, allowed, what, remedies, self.plan.seconds, where)
 
     def block(self, rows, columns) -> np.ndarray:
         """Part of the matrix as an array."""

@@ -147,13 +147,14 @@ def budget(memory=None, room=None) -> int:
     return int(_RESERVE * available_memory()) if room is None else room
 
 
-def require(bytes_needed, memory_budget, what, remedies, seconds=None):
-    """Refuse at once what does not fit, naming bytes, time and remedies."""
+def require(bytes_needed, memory_budget, what, remedies, seconds=None, where=""):
+    """Refuse at once what does not fit, naming bytes, time and remedies; `where` names a device that has the memory."""
     if bytes_needed <= memory_budget:
         return
     time = f" One sweep over all pairs is predicted to take {human_seconds(seconds)}." if seconds is not None else ""
     raise MemoryBudgetError(
-        f"{what} needs {human_bytes(bytes_needed)}, the memory budget is {human_bytes(memory_budget)}.{time} "
+        f"{what} needs {human_bytes(bytes_needed)}, the memory budget{f' on {where}' if where else ''} is "
+        f"{human_bytes(memory_budget)}.{time} "
         f"What helps: {'; '.join(remedies)}."
     )
 

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from mercer.gram import budget
 from mercer.linalg import Status
 from mercer.solvers.smo import DualProblem, DualSolution, Progress, certified, largest_slopes
 from mercer.tensors import exact_products
@@ -24,16 +25,20 @@ _INNER = 0.1  # as in `smo`
 _TINY = 1e-12
 _CORRECTIONS, _PATIENCE = 5, 30
 _SHARE = 0.8  # of a device that the Gram may take
-_ROWS = 4096  # multiplied in float64 at a time
+_ROWS, _PARTS, _FEWEST = (
+    4096,
+    16,
+    32,
+)  # that are copied in float64 at a time: at most so many, a small part of all, at least
 _LOOK = 32  # steps between two looks whether blocks are solved
 _FEW = 4  # variables that moved are fewer than this part of all: only their rows are multiplied
 _NEVER = 1e300  # less urgent than any slope, more than what was taken already
 
 
 def fits_together(K) -> bool:
-    """Whether all of a Gram can be held by the GPU that computes it."""
+    """Whether all of a Gram can be held by the GPU that computes it, within the memory that it was given."""
     room = getattr(getattr(K, "engine", None), "room", lambda: None)()
-    return room is not None and K.shape[0] ** 2 * K.dtype.itemsize <= _SHARE * room
+    return room is not None and K.shape[0] ** 2 * K.dtype.itemsize <= _SHARE * min(room, budget(K.memory, room))
 
 
 def solve_duals(K, rows, problems: list[DualProblem], *, tol=1e-3, max_iter=None, time_limit=None,
@@ -75,7 +80,7 @@ class _Batch:
         self.beta = self._padded([np.zeros(len(p.linear)) if p.start is None else p.start for p in problems])
         self.steps = np.zeros(len(problems), dtype=np.int64)
         self.block = None
-        self.tiny = _TINY * max(float(K.diagonal().abs().max()), np.finfo(np.float32).tiny)
+        self.tiny = _TINY * max(float(K.diagonal().abs().max()), float(np.finfo(np.float32).tiny))
 
     def _padded(self, parts, dtype=np.float64):
         import torch
@@ -174,7 +179,8 @@ class _Batch:
         number = torch.arange(len(self.beta), device=self.beta.device)[:, None].expand_as(self.beta)
         B = self.beta.new_zeros((len(self.K), len(self.beta)))
         B.index_put_((self.index, number), self.beta, accumulate=True)
-        parts = [self.K[i : i + _ROWS].double() @ B for i in range(0, len(self.K), _ROWS)]
+        step = max(_FEWEST, min(_ROWS, len(self.K) // _PARTS))
+        parts = [self.K[i : i + step].double() @ B for i in range(0, len(self.K), step)]
         return torch.cat(parts).T.gather(1, self.index) + self.linear
 
     # ------------------------------------------------------------------------------------ the answer
