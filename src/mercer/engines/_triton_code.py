@@ -14,7 +14,7 @@ from mercer import expr
 from mercer.engines import sources, units
 from mercer.engines.units import Rescaled, rescaled
 
-__all__ = ["FEW", "MODES", "NARROW", "Code", "Shape", "generate", "padded_width"]
+__all__ = ["FEW", "MODES", "NARROW", "Code", "Shape", "generate", "heavy", "padded_width"]
 
 NARROW = 64  # columns of rows that stay in registers while the other side passes by
 FEW = 8  # right-hand sides up to which each has a sum of its own; more are a product of matrices
@@ -56,6 +56,12 @@ def generate(program: expr.Program, layout: sources.Layout, shape: Shape) -> Cod
     """Text for a program whose leaves the device can make."""
     writer = _Writer(program, layout, shape)
     return Code(writer.text(), tuple(writer.constants), tuple(writer.scaled))
+
+
+def heavy(program: expr.Program, layout: sources.Layout) -> bool:
+    """Whether parts of a tile are float64 even where its numbers are float32."""
+    operations = {row[0] for row in program.instructions}
+    return bool(operations & _IN_DOUBLE) or any(s.function == "equal" for s in layout.statistics)
 
 
 class _Writer:
@@ -432,6 +438,7 @@ def _combined(statistic, k, names, value):
     return [f"{names[0]} += tl.load(W{k} + entry{k}) * {value}"]
 
 
+_IN_DOUBLE = {"table", "acos"}
 _SHORT = {
     "affine": "{u}", "add": "{u} + {b}", "mul": "{u} * {b}", "fma": "{u} * {b} + {c}", "div": "{u} / {b}",
     "rdivc": "{v} / {u}", "log": "tl.log({u})", "sqrt": "tl.sqrt({u})", "sin": "tl.sin({u})", "cos": "tl.cos({u})",

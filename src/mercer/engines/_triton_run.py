@@ -43,12 +43,15 @@ class Tiles:
     stages: int
 
 
-# The first of each is what small products get: good for all kernels, and no registers spill. Measured on an H200.
+# The first of each is what small products get: good for all kernels on an H200, and nearly none of them spills registers.
 _SINGLE = [Tiles(64, 128, 32, 4, 2), Tiles(128, 128, 32, 4, 2), Tiles(128, 64, 32, 4, 3), Tiles(128, 64, 32, 4, 2),
            Tiles(64, 128, 32, 4, 3), Tiles(128, 32, 32, 4, 3), Tiles(64, 64, 32, 4, 2), Tiles(32, 32, 16, 4, 1)]  # fmt: skip
 _WIDE = [Tiles(128, 128, 32, 8, 3), Tiles(128, 256, 32, 8, 3), Tiles(128, 128, 32, 4, 3), Tiles(64, 128, 32, 4, 3),
          Tiles(64, 256, 32, 8, 4), Tiles(128, 64, 32, 8, 2), Tiles(64, 64, 32, 4, 2), Tiles(32, 32, 16, 4, 1)]  # fmt: skip
 _DOUBLE = [Tiles(64, 32, 16, 4, 2), Tiles(64, 64, 16, 8, 2), Tiles(32, 32, 16, 4, 2), Tiles(16, 16, 16, 2, 1)]
+# Tables and angles take float64 whatever the rows are: of larger tiles they spill kilobytes for each thread, and compile long.
+_HEAVY = [Tiles(64, 32, 32, 4, 2), Tiles(64, 64, 32, 8, 2), Tiles(32, 32, 32, 4, 2), *_SINGLE[:2]]
+_HEAVY_DOUBLE = [Tiles(32, 32, 16, 4, 2), *_DOUBLE[:2], Tiles(16, 16, 16, 2, 1)]
 _MANY = [Tiles(64, 64, 32, 4, 2), Tiles(128, 64, 32, 8, 2), Tiles(64, 32, 32, 4, 2), Tiles(32, 32, 16, 4, 1)]
 _INTERPRETED = [Tiles(16, 16, 32, 1, 1)]
 
@@ -237,10 +240,11 @@ class _Job:
     def _candidates(self):
         if self.place.device.type != "cuda":
             return _INTERPRETED
+        heavy = _triton_code.heavy(self.program, self.layout)
         if self.place.dtype == np.float64:
-            return _DOUBLE
-        if self.mode == "many":
-            return _MANY
+            return _HEAVY_DOUBLE if heavy else _DOUBLE
+        if heavy or self.mode == "many":
+            return _HEAVY if heavy else _MANY
         return _WIDE if self._widest > _triton_code.NARROW else _SINGLE
 
     @property
