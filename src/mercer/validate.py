@@ -6,7 +6,7 @@ Rows come out in one of four forms: a 2-D float array, a CSR array, a :class:`Ta
 import numbers
 import re
 import sys
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,9 @@ from mercer.threads import each_part, part_rows
 __all__ = [
     "Table",
     "array_of",
+    "at_rows",
     "canonical",
+    "device_of",
     "distinct",
     "double",
     "groups",
@@ -545,7 +547,30 @@ def prediction(estimator, X, reads="vectors", columns=()):
     return _estimator_rows(estimator, X, None, reads, columns, reset=False)[0]
 
 
+DEVICE = "_device"  # attribute of estimators whose rows lay on a GPU
+
+
+def device_of(estimator) -> str | None:
+    """The GPU on which the rows of its fit lay."""
+    return getattr(estimator, DEVICE, None)
+
+
+def _note_device(estimator, X):
+    device = str(X.device) if is_tensor(X) and X.device.type != "cpu" else None
+    if device != device_of(estimator):  # others have no such attribute
+        setattr(estimator, DEVICE, device)
+
+
+def at_rows(estimator, X):
+    """A copy that is where it will be while it fits these rows."""
+    there = copy(estimator)
+    _note_device(there, X)
+    return there
+
+
 def _estimator_rows(estimator, X, y, reads, columns, reset, **checks):
+    if reset:
+        _note_device(estimator, X)
     X, y = array_of(X), array_of(y, "y")
     if isinstance(X, dict) and not sp.issparse(X):
         rows(X, reads)  # raises with the hint

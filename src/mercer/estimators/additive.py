@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
+from mercer.estimators.base import engine_of
 from mercer.estimators.gaussian_process import GaussianProcessRegressor
 from mercer.gram import gram, prepared_gram
 from mercer.gram.plan import budget, require
@@ -104,7 +105,7 @@ def _moments(model, kernel, rows, pairs):
         K, own = np.zeros((m, validate.n_rows(model.X_fit_))), np.zeros((m, m) if pairs else m)
     else:
         H = np.zeros_like(H)
-        options = {"engine": model.engine, "memory": model.memory, "validated": True}
+        options = {"engine": engine_of(model), "memory": model.memory, "validated": True}
         new, train = gram(kernel, rows, **options), gram(kernel, model.X_fit_, **options)
         K, own = prepared_gram(train, rows).dense(), new.dense() if pairs else new.diag()
     K, own = (a.astype(np.float64, copy=False) for a in (K, own))

@@ -22,7 +22,7 @@ from mercer.kernels.sklearn_gp import is_sklearn_kernel
 from mercer.linalg import smallest_eigenvalue
 from mercer.linalg.inplace import factor_block
 
-__all__ = ["KernelEstimator", "dense_rows", "forget", "lazily"]
+__all__ = ["KernelEstimator", "dense_rows", "engine_of", "forget", "lazily"]
 
 logger = logging.getLogger("mercer")
 
@@ -43,6 +43,11 @@ CONSTRAINTS = {  # of the parameters that all Gram-based estimators share
     "memory": [str, Interval(Real, 0, None, closed="neither"), None],
     "indefinite": [StrOptions({"raise", "warn", *REPAIRS})],
 }
+
+
+def engine_of(estimator):
+    """The engine that was asked for, else the GPU that the rows of the fit lay on; None if there is neither."""
+    return validate.device_of(estimator) if estimator.engine is None else estimator.engine
 
 
 def lazily(method):
@@ -158,7 +163,7 @@ class KernelEstimator(BaseEstimator):
             return K
         kernel = self._kernel()
         self.kernel_ = kernel._resolved(X, weight)
-        return gram(self.kernel_, X, engine=self.engine, memory=self.memory, validated=True)
+        return gram(self.kernel_, X, engine=engine_of(self), memory=self.memory, validated=True)
 
     def _held(self, K):
         """The Gram in memory if it fits. If not, as it is: products then compute it again, which must not take too long."""
@@ -243,7 +248,7 @@ class KernelEstimator(BaseEstimator):
         new = object.__new__(type(self))
         vars(new).update({name: value for name, value in vars(self).items() if name not in gone})
         new.X_fit_, new.solver_used_ = centres, "compressed"
-        new._gram = gram(self.kernel_, centres, engine=self.engine, memory=self.memory, validated=True)
+        new._gram = gram(self.kernel_, centres, engine=engine_of(self), memory=self.memory, validated=True)
         return new
 
     def __getstate__(self):
@@ -256,7 +261,7 @@ class KernelEstimator(BaseEstimator):
         if isinstance(state.get("kernel_"), str) and "X_fit_" in state:
             self._gram = GivenGram(self.X_fit_)
         elif "kernel_" in state and "X_fit_" in state and validate.n_rows(self.X_fit_):
-            self._gram = gram(self.kernel_, self.X_fit_, engine=self.engine, memory=self.memory, validated=True)
+            self._gram = gram(self.kernel_, self.X_fit_, engine=engine_of(self), memory=self.memory, validated=True)
 
 
 def _has_factor(K, shift):

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NotDifferentiableError, NotPSDError, NotSymmetricError, NumericalWarning
-from mercer.estimators.base import CONSTRAINTS, forget, lazily
+from mercer.estimators.base import CONSTRAINTS, engine_of, forget, lazily
 from mercer.estimators.design import DesignSweeps, Targets
 from mercer.estimators.expansion import SizeReport, size_report
 from mercer.estimators.labels import Labels, sound_factors
@@ -168,7 +168,7 @@ class _Budget(ScoredExpansion):
             K = GivenGram(np.ascontiguousarray(rows[np.ix_(different, different)]))
         else:
             some = validate.take(rows, different)
-            K = gram(self.kernel_, some, engine=self.engine, memory=self.memory, validated=True)
+            K = gram(self.kernel_, some, engine=engine_of(self), memory=self.memory, validated=True)
         pivots = rpcholesky(K, self.n_vectors, rng=rng).pivots
         return np.sort(pivots) if len(pivots) else np.array([0])
 
@@ -202,7 +202,7 @@ class _Budget(ScoredExpansion):
         size = max(self.batch_size, _LEAST * (len(points.rows) + 1) * loss.outputs)
         return learn_points(
             self.kernel_, rows, loss, self.alpha, points.rows, self.fit_intercept, rng=rng, batch_size=size,
-            max_iter=self.max_iter, rate=rate, tol=self.tol, engine=self.engine, memory=self.memory,
+            max_iter=self.max_iter, rate=rate, tol=self.tol, engine=engine_of(self), memory=self.memory,
             room=budget(self.memory) // 4, callback=_told if self.verbose else None,
         )  # fmt: skip
 
@@ -212,7 +212,7 @@ class _Budget(ScoredExpansion):
         if self._precomputed:
             own = np.ascontiguousarray(rows[np.ix_(points.columns, points.columns)])
             return GivenGram(np.ascontiguousarray(rows[:, points.columns])), own.astype(np.float64), GivenGram(own)
-        G = gram(self.kernel_, points.rows, engine=self.engine, memory=self.memory, validated=True)
+        G = gram(self.kernel_, points.rows, engine=engine_of(self), memory=self.memory, validated=True)
         return PointValues(G, rows), own_gram(G), G
 
     def _refuse_indefinite(self, own, G):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import streams, validate
 from mercer.approx import LANDMARKS
 from mercer.errors import NumericalWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forget
 from mercer.estimators.expansion import Expansion
 from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, landmark_features
 from mercer.estimators.views import view_rows
@@ -167,7 +167,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Viewing):
         if y is None:
             raise ValueError("This KernelCCA estimator requires y to be passed, but the target y is None.")
         rows, _, _ = self._validated_training(X, None, None)
-        second = _SecondView(self.kernel_y, self.engine, self.memory, self.indefinite, self.landmarks)
+        second = _SecondView(self.kernel_y, engine_of(self), self.memory, self.indefinite, self.landmarks)
         others = validate.owned(validate._settled(second.read(y)), y)
         sizes = [validate.n_rows(part) for part in (rows, others)]
         check_consistent_length(*(np.empty(size) for size in sizes))

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
-from mercer.estimators.base import ENGINE, forget
+from mercer.estimators.base import ENGINE, engine_of, forget
 from mercer.estimators.expansion import Expansion
 from mercer.gram.plan import budget, require
 from mercer.kernels import RBF, Kernel
@@ -158,10 +158,10 @@ class KernelDensity(DensityMixin, BaseEstimator):
         total = float(len(rows) if w is None else w.sum())
         w = np.full(len(rows), 1.0 / len(rows)) if w is None else w / total
         settings = self._settings(rows)
-        density = _build(rows, w, found["bandwidth_"], None, found["smoothing_"], settings, self.engine)
+        density = _build(rows, w, found["bandwidth_"], None, found["smoothing_"], settings, engine_of(self))
         factors = self._factors(density, rows, w, n, kept)
         if factors is not None:
-            density = _build(rows, w, found["bandwidth_"], factors, found["smoothing_"], settings, self.engine)
+            density = _build(rows, w, found["bandwidth_"], factors, found["smoothing_"], settings, engine_of(self))
         found |= {"X_fit_": rows, "weights_": w, "total_weight_": total, "factors_": factors, "settings_": settings}
         self._keep(density, found)
         return self
@@ -400,7 +400,7 @@ class KernelDensity(DensityMixin, BaseEstimator):
         kept = np.flatnonzero(coefficients[:, 0] > 0)
         w = coefficients[kept, 0].astype(np.float64)
         new.X_fit_, new.weights_, new.solver_used_ = centres[kept], w / w.sum(), "compressed"
-        new._density = _build(new.X_fit_, new.weights_, self.bandwidth_, None, None, self.settings_, self.engine)
+        new._density = _build(new.X_fit_, new.weights_, self.bandwidth_, None, None, self.settings_, engine_of(self))
         return new
 
     def explain(self):
@@ -416,9 +416,8 @@ class KernelDensity(DensityMixin, BaseEstimator):
     def __setstate__(self, state):
         super().__setstate__(state)
         if "solver_used_" in state:
-            self._density = _build(
-                self.X_fit_, self.weights_, self.bandwidth_, self.factors_, self.smoothing_, self.settings_, self.engine
-            )
+            found = self.bandwidth_, self.factors_, self.smoothing_, self.settings_
+            self._density = _build(self.X_fit_, self.weights_, *found, engine_of(self))
 
 
 def _build(X, w, bandwidth, factors, smoothing, settings, engine) -> Any:

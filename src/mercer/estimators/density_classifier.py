@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import NumericalWarning
-from mercer.estimators.base import forget
+from mercer.estimators.base import engine_of, forget
 from mercer.estimators.density import DENSITY_CONSTRAINTS, dense
 from mercer.estimators.labels import class_labels
 from mercer.kernels import RBF
@@ -119,7 +119,7 @@ class KernelDensityClassifier(ClassifierMixin, BaseEstimator):
                  "codes_": codes, "settings_": settings}  # fmt: skip
         vars(self).update(
             **found,
-            _parts=_parts(found, self.engine),
+            _parts=_parts(found, engine_of(self)),
             solver_used_="windows" if self.neighbors is None else "neighbours",
         )
         return self
@@ -252,7 +252,7 @@ class KernelDensityClassifier(ClassifierMixin, BaseEstimator):
     def __setstate__(self, state):
         super().__setstate__(state)
         if "solver_used_" in state:
-            self._parts = _parts(state, self.engine)
+            self._parts = _parts(state, engine_of(self))
 
 
 def _parts(found, engine):

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning
-from mercer.estimators.base import CONSTRAINTS, forget
+from mercer.estimators.base import CONSTRAINTS, engine_of, forget
 from mercer.estimators.evidence import climb
 from mercer.estimators.expansion import Expansion
 from mercer.estimators.gaussian_process import SEARCH, GaussianProcess
@@ -157,7 +157,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         parts = []
         for some in self._groups(rows):
             part = validate.take(rows, some)
-            own = gram(self.kernel_, part, engine=self.engine, memory=self.memory, validated=True).diag()
+            own = gram(self.kernel_, part, engine=engine_of(self), memory=self.memory, validated=True).diag()
             parts.append(self._posterior.latent(prepared_gram(self._gram, part).dense(), own))
         return tuple(np.concatenate(p) for p in zip(*parts, strict=True))
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import validate
 from mercer.engines import get_engine
 from mercer.errors import NotPSDError
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forget, lazily
 from mercer.estimators.charts import by_column
 from mercer.estimators.evidence import Settings, climb, read_bounds, value_at
 from mercer.estimators.expansion import Expansion
@@ -77,10 +77,10 @@ class GaussianProcess(KernelEstimator):
         if "alpha" in extra and "alpha" not in limits:
             limits["alpha"] = (least * 10 * extra["alpha"], 1e2 * extra["alpha"])
         return Settings(self.optimizer, self.n_restarts_optimizer, limits, fixed, dict(self.priors or {}), self.max_iter,
-                        self.random_state, self.engine, self.memory)  # fmt: skip
+                        self.random_state, engine_of(self), self.memory)  # fmt: skip
 
     def _require_room(self, n, kernel, rows, matrices):
-        K = gram(kernel, rows, engine=self.engine, memory=self.memory, validated=True)
+        K = gram(kernel, rows, engine=engine_of(self), memory=self.memory, validated=True)
         remedies = [
             "fewer rows",
             "KernelRidge or KernelLogistic with n_landmarks=1000",
@@ -92,7 +92,7 @@ class GaussianProcess(KernelEstimator):
 
     def _keep(self, found, rows):
         self.kernel_, self.X_fit_ = found.kernel, rows
-        self._gram = gram(self.kernel_, rows, engine=self.engine, memory=self.memory, validated=True)
+        self._gram = gram(self.kernel_, rows, engine=engine_of(self), memory=self.memory, validated=True)
         self.theta_, self.bounded_ = found.z[: found.chart.n_parameters], found.at_bounds
         self.n_iter_, self.converged_ = max(1, len(found.trace)), found.converged
 
@@ -244,7 +244,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         """The kernel to begin with, what is seen, and the number that scales the noise."""
         kernel = self._start(rows, spread(T))
         noise, extra = self._noise(kernel, T)
-        return kernel, Observed(rows, T, self._basis(rows), noise, self.engine, self.memory), extra
+        return kernel, Observed(rows, T, self._basis(rows), noise, engine_of(self), self.memory), extra
 
     def _prepared(self, X, y):
         """The kernel to begin with, the problem in closed form if it fits the memory, and the number that scales the noise."""
@@ -255,10 +255,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
 
     def explain(self, X, y=None) -> str:
         """What fit would do with these rows, and what each way to do it would take: bytes, seconds, what stands against it."""
-        rows = self._kernel().validated(X)
+        rows, there = self._kernel().validated(X), validate.at_rows(self, X)
         outputs = 1 if y is None or np.ndim(y) == 1 else y.shape[1]
-        ways = gaussian_ways(self._problem(rows, outputs), self._evaluations)
-        return explanation(self, lambda: self._plan(rows, outputs), ways)
+        ways = gaussian_ways(there._problem(rows, outputs), self._evaluations)
+        return explanation(self, lambda: there._plan(rows, outputs), ways)
 
     def _plan(self, rows, outputs):
         n = validate.n_rows(rows)
@@ -268,7 +268,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
 
     def _problem(self, rows, outputs):
         n, d = rows.shape if getattr(rows, "ndim", 1) == 2 else (validate.n_rows(rows), 1)
-        engine = get_engine(self.engine)
+        engine = get_engine(engine_of(self))
         return Problem(n, d, np.dtype(np.float64), outputs=outputs, landmarks=min(self.n_inducing, n), memory=self.memory,
                        threads=thread_count(), room=engine.room(), where=engine.where)  # fmt: skip
 
@@ -372,7 +372,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     def _seen(self):
         """What the fit saw, with the noise that it found."""
         H = self._mean_functions(self.X_fit_)
-        return Observed(self.X_fit_, self.targets_, H, self.alpha_, self.engine, self.memory)
+        return Observed(self.X_fit_, self.targets_, H, self.alpha_, engine_of(self), self.memory)
 
     def predict(self, X, return_std=False, return_cov=False, noise=False):
         """Posterior mean (m,) or (m, p); with its standard deviation or covariance too, of f, or with `noise` of a target.
@@ -412,7 +412,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     def _second(self, rows, noise, pairs):
         K = prepared_gram(self._gram, rows).dense()
         kernel = self.kernel_ if noise else noiseless(self.kernel_)
-        own = gram(kernel, rows, engine=self.engine, memory=self.memory, validated=True)
+        own = gram(kernel, rows, engine=engine_of(self), memory=self.memory, validated=True)
         H = self._mean_functions(rows)
         found = self._posterior.covariance(K, symmetric(own) if pairs else own.diag().astype(np.float64), H)
         if not noise:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning
-from mercer.estimators.base import CONSTRAINTS, dense_rows, forget, lazily
+from mercer.estimators.base import CONSTRAINTS, dense_rows, engine_of, forget, lazily
 from mercer.estimators.charts import Chart
 from mercer.estimators.evidence import NOWHERE, Climb, Settings, best_of, value_at
 from mercer.estimators.gaussian_methods import noiseless, symmetric
@@ -217,7 +217,7 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
     def _by_kernel_components(self, T):
         X = np.zeros((len(T), self.n_components))
         found = KernelPCA(
-            self.n_components, kernel=RBF("median"), engine=self.engine, memory=self.memory, random_state=0
+            self.n_components, kernel=RBF("median"), engine=engine_of(self), memory=self.memory, random_state=0
         )
         components = found.fit_transform(T)
         X[:, : components.shape[1]] = components
@@ -248,7 +248,7 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
         except (TypeError, ValueError) as error:
             raise type(error)(f"back_constraint: {error}") from None
         self.back_kernel_ = kernel
-        K = gram(kernel, T, engine=self.engine, memory=self.memory, validated=True)
+        K = gram(kernel, T, engine=engine_of(self), memory=self.memory, validated=True)
         return _Functions(start, functions_of(symmetric(K)))
 
     @staticmethod
@@ -266,7 +266,7 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
 
     def _store(self, found, places, noise, T):
         self.kernel_, self.X_fit_ = found.kernel, places.rows(found.z[: len(places)])
-        self._gram = gram(self.kernel_, self.X_fit_, engine=self.engine, memory=self.memory, validated=True)
+        self._gram = gram(self.kernel_, self.X_fit_, engine=engine_of(self), memory=self.memory, validated=True)
         self.bounded_, self.converged_ = found.at_bounds, found.converged
         self.trace_, self.n_iter_ = np.array(found.trace), max(1, len(found.trace))
         self.log_posterior_ = found.value
@@ -310,7 +310,7 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
         rows, dtype = self._rows(X)
         T = self._scaled(rows)
         if hasattr(self, "back_coef_"):
-            K = gram(self.back_kernel_, self.targets_, engine=self.engine, memory=self.memory, validated=True)
+            K = gram(self.back_kernel_, self.targets_, engine=engine_of(self), memory=self.memory, validated=True)
             return (prepared_gram(K, T) @ self.back_coef_).astype(dtype)
         known = _places_of(T, self.targets_)
         out, new = self.X_fit_[known], np.flatnonzero(known < 0)
@@ -355,7 +355,7 @@ class GPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianProcess):
         if not variance:
             return mean, None
         kernel = self.kernel_ if noise else noiseless(self.kernel_)
-        own = gram(kernel, Z, engine=self.engine, memory=self.memory, validated=True).diag().astype(np.float64)
+        own = gram(kernel, Z, engine=engine_of(self), memory=self.memory, validated=True).diag().astype(np.float64)
         return mean, self._posterior.variance(K, own) + (self.alpha_ if noise else 0.0)
 
     def impute(self) -> np.ndarray:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NanError, NotSymmetricError, NumericalWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forget, lazily
 from mercer.estimators.design import GROUP, Columns, Design, DesignSweeps, Shared, Tail, Targets
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
 from mercer.estimators.labels import Labels
@@ -159,7 +159,7 @@ class _Machine(KernelEstimator):
         if self._precomputed:
             G = GivenGram(np.ascontiguousarray(rows[np.ix_(centres.columns, centres.columns)]))
             return Design(GivenGram(np.ascontiguousarray(rows[:, centres.columns])), self._shared(None)), G
-        G = gram(self.kernel_, centres.rows, engine=self.engine, memory=self.memory, validated=True)
+        G = gram(self.kernel_, centres.rows, engine=engine_of(self), memory=self.memory, validated=True)
         if self.kernel_.validity.kind == "unknown":
             self._refuse_asymmetry(prepared_gram(G, validate.take(centres.rows, slice(0, _LOOK)))[:, :_LOOK].dense())
         return Design(prepared_gram(G, rows), self._shared(centres.rows)), G
@@ -170,7 +170,7 @@ class _Machine(KernelEstimator):
             raise NotSymmetricError(f"{self.kernel_!r} is not symmetric: k(x, y) and k(y, x) differ by up to {gap:.3g}")
 
     def _shared(self, centres):
-        return Shared(self.kernel_, centres, self.engine) if self.normalised else None
+        return Shared(self.kernel_, centres, engine_of(self)) if self.normalised else None
 
     def _kept(self, G, centres, index):
         """Fitted state of the basis; numbers of the rows that are centres, or None."""
@@ -192,7 +192,7 @@ class _Machine(KernelEstimator):
     def _asked(self, X):
         """Basis functions at new rows, the rows, and the precision of answers."""
         check_is_fitted(self)
-        shared = Shared(self.kernel_, self.X_fit_, self.engine) if self.normalised_ else None
+        shared = Shared(self.kernel_, self.X_fit_, engine_of(self)) if self.normalised_ else None
         if isinstance(self.kernel_, str):
             K = self._test_gram(X)
             return Design(K, shared), None, K.dtype

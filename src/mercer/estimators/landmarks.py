@@ -15,7 +15,7 @@ from mercer import persist, streams, validate
 from mercer.approx import LANDMARKS, MOST_LANDMARKS, Centres, find_centres, nystrom_map
 from mercer.engines import get_engine
 from mercer.errors import ModelFileError
-from mercer.estimators.base import KernelEstimator
+from mercer.estimators.base import KernelEstimator, engine_of
 from mercer.estimators.plan import USUAL_LANDMARKS, Problem
 from mercer.kernels.digest import digest
 from mercer.linalg import CGState
@@ -194,7 +194,7 @@ def problem_of(estimator, rows, outputs: int, features: float = math.inf) -> Pro
         raise ValueError("the Dask array does not know its number of rows; X.compute_chunk_sizes() counts them")
     dtype = np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64)
     choice = estimator.landmarks if isinstance(estimator.landmarks, str) else "given"
-    engine = get_engine(estimator.engine)
+    engine = get_engine(engine_of(estimator))
     return Problem(int(n), int(d), dtype, features, outputs, _planned(estimator, int(n)), estimator.memory, thread_count(),
                    choice, room=engine.room(), where=engine.where)  # fmt: skip
 
@@ -226,7 +226,7 @@ def landmark_centres(estimator, kernel, stream, seed, resolve_on=None) -> Centre
     alpha = getattr(estimator, "alpha", None)
     return find_centres(
         kernel, stream, estimator.n_landmarks, estimator.landmarks, rng=np.random.default_rng(seed),
-        alpha=None if alpha is None else float(np.min(alpha)), resolve_on=resolve_on, engine=estimator.engine,
+        alpha=None if alpha is None else float(np.min(alpha)), resolve_on=resolve_on, engine=engine_of(estimator),
         memory=estimator.memory,
     )  # fmt: skip
 
@@ -234,11 +234,11 @@ def landmark_centres(estimator, kernel, stream, seed, resolve_on=None) -> Centre
 def landmark_features(estimator, kernel, rows, count, rng, tol=0.0):
     """Landmarks of rows or of a stream, and the features they give; `kernel_` of the estimator is set, and tested on them."""
     known = (rows.rows, None) if isinstance(rows, streams.Held) else None
-    centres = find_centres(kernel, rows, count, estimator.landmarks, rng=rng, tol=tol, resolve_on=known, engine=estimator.engine,
-                           memory=estimator.memory)  # fmt: skip
+    centres = find_centres(kernel, rows, count, estimator.landmarks, rng=rng, tol=tol, resolve_on=known,
+                           engine=engine_of(estimator), memory=estimator.memory)  # fmt: skip
     estimator.kernel_ = centres.gram.kernel
     KernelEstimator._definite(estimator, centres.gram)  # features have no centre yet that would do with less
-    return centres, nystrom_map(centres.gram, estimator.engine)
+    return centres, nystrom_map(centres.gram, engine_of(estimator))
 
 
 def fresh_seed(random_state) -> int:

@@ -21,7 +21,7 @@ from mercer.approx import (
     logistic_sweeps_over,
 )
 from mercer.errors import ConvergenceWarning
-from mercer.estimators.base import CONSTRAINTS, forget
+from mercer.estimators.base import CONSTRAINTS, engine_of, forget
 from mercer.estimators.labels import (
     Labels,
     class_labels,
@@ -196,7 +196,7 @@ class KernelLogistic(ScoredClassifier, ScoredExpansion):
             self._gram = GivenGram(self.X_fit_)
         else:
             self.X_fit_ = validate.take(rows, pivots)
-            self._gram = gram(self.kernel_, self.X_fit_, engine=self.engine, memory=self.memory, validated=True)
+            self._gram = gram(self.kernel_, self.X_fit_, engine=engine_of(self), memory=self.memory, validated=True)
 
     def _fit_stream(self, stream, y, sample_weight):
         if y is not None or sample_weight is not None:
@@ -254,7 +254,9 @@ class KernelLogistic(ScoredClassifier, ScoredExpansion):
         """What fit would do with these data, and what each way to do it would take: bytes, seconds, what stands against it."""
         rows = X if self._precomputed or is_dask(X) else self._kernel().validated(X)
         classes = len(label_masses(DaskRows(X, y)) if is_dask(X) else np.unique(y))
-        p = replace(problem_of(self, rows, 1 if classes == 2 else classes), cluster=cluster_threads())
+        p = replace(
+            problem_of(validate.at_rows(self, X), rows, 1 if classes == 2 else classes), cluster=cluster_threads()
+        )
         return explanation(self, lambda: self._plan(p, is_dask(X)), logistic_ways(p))
 
     def _plan(self, p, on_cluster=False) -> MethodPlan:

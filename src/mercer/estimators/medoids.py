@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NanError, NotPSDError, NumericalWarning
-from mercer.estimators.base import CONSTRAINTS, forget
+from mercer.estimators.base import CONSTRAINTS, engine_of, forget
 from mercer.estimators.clusters import ClusterRows, printing, transforms_if
 from mercer.estimators.labels import class_labels
 from mercer.gram import GivenGram, gram, prepared_gram
@@ -115,7 +115,7 @@ class _Medoids(ClusterRows):
         """Gram of the medoids, with which new rows are compared."""
         if isinstance(self.kernel_, str):
             return GivenGram(rows)
-        return gram(self.kernel_, rows, engine=self.engine, memory=self.memory, validated=True)
+        return gram(self.kernel_, rows, engine=engine_of(self), memory=self.memory, validated=True)
 
 
 def _nearness(K, centres):

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NotPSDError, NumericalWarning
-from mercer.estimators.base import CONSTRAINTS, forget
+from mercer.estimators.base import CONSTRAINTS, engine_of, forget
 from mercer.estimators.expansion import Expansion
 from mercer.estimators.labels import class_factors, class_labels
 from mercer.estimators.pairs import pairs_of
@@ -184,7 +184,7 @@ class _MKL(BaseEstimator):
         require(item * n * n * (k + 4), budget(self.memory), what, remedies)
 
     def _held(self, setup):
-        grams = [gram(k, setup.rows, engine=self.engine, memory=self.memory, validated=True) for k in setup.kernels]
+        grams = [gram(k, setup.rows, engine=engine_of(self), memory=self.memory, validated=True) for k in setup.kernels]
         matrices = (self._tested(K, name) for K, name in zip(grams, self.names_, strict=True))
         dtype = np.result_type(*(K.dtype for K in grams))
         return GramStack.of(matrices, len(grams), len(setup.y), dtype)
@@ -544,7 +544,7 @@ class MKLRegressor(MultiOutputMixin, RegressorMixin, _MKL):
         return {"alpha": record.uniform_alpha if uniform else record.alpha}
 
     def _machine(self, kernel, settings, kind=KernelRidge):
-        return kind(kernel=kernel, fit_intercept=True, engine=self.engine, memory=self.memory, **settings)
+        return kind(kernel=kernel, fit_intercept=True, engine=engine_of(self), memory=self.memory, **settings)
 
     def _given(self, settings):
         return self._machine("precomputed", settings, _GivenRidge)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import validate
 from mercer.engines import get_engine
 from mercer.errors import NumericalWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forget
 from mercer.gram import GivenGram, budget, gram, prepared_gram
 from mercer.gram.plan import require
 from mercer.kernels import RBF, Kernel, Laplacian
@@ -132,7 +132,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, KernelEstimator):
         """Keep rows X and targets y (n,) or (n, p), and find the bandwidths. Weights count as repetitions."""
         self._validate_params()
         validate.memory_bytes(self.memory)
-        get_engine(self.engine)
+        get_engine(engine_of(self))
         forget(self)
         checks = {"multi_output": True, "y_numeric": True}
         if isinstance(self.kernel, str) and self.kernel in WINDOWS:
@@ -151,7 +151,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, KernelEstimator):
     def _store(self, found):
         """Fitted state, in one call that no interrupt divides."""
         used = found.pop("solver_used_")
-        found["_fit"] = _weights_of(found, self.engine, self.memory)
+        found["_fit"] = _weights_of(found, engine_of(self), self.memory)
         logger.info("%s: %s", type(self).__name__, used)
         vars(self).update(found, solver_used_=used)
 
@@ -182,7 +182,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, KernelEstimator):
             kernel = self._kernel()._resolved(rows, w)
             n = validate.n_rows(rows)
             some = np.unique(np.linspace(0, n - 1, min(n, _TESTED)).astype(int))
-            few = gram(kernel, validate.take(rows, some), engine=self.engine, memory=self.memory, validated=True)
+            few = gram(kernel, validate.take(rows, some), engine=engine_of(self), memory=self.memory, validated=True)
             _refuse_negative(few.dense(), kernel)
         return {"X_fit_": rows, "kernel_": kernel, "bandwidth_": None, "bandwidth_rows_": None, "form_": self.form,
                 "kept_": getattr(self, "kept_", None), "solver_used_": "kernel"}  # fmt: skip
@@ -212,7 +212,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, KernelEstimator):
     def __setstate__(self, state):
         BaseEstimator.__setstate__(self, state)
         if "solver_used_" in state:
-            self._fit = _weights_of(vars(self), self.engine, self.memory)
+            self._fit = _weights_of(vars(self), engine_of(self), self.memory)
 
     # ------------------------------------------------------------------------------------ answers
     def _rows(self, X):

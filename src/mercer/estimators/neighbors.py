@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import NotPSDError, NumericalWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forget
 from mercer.gram import GivenGram, budget, gram
 from mercer.gram.plan import require
 from mercer.linalg import smallest_eigenvalue
@@ -89,7 +89,7 @@ class _KernelNeighbors(KernelEstimator):
     def _search(self, algorithm) -> Any:
         """What finds neighbours among the stored rows."""
         if not isinstance(self.kernel_, str):
-            return search_of(self.kernel_, self.X_fit_, engine=self.engine, memory=self.memory, algorithm=algorithm)
+            return search_of(self.kernel_, self.X_fit_, engine=engine_of(self), memory=self.memory, algorithm=algorithm)
         if algorithm == "tree":
             raise ValueError('algorithm="tree" needs rows: kernel="precomputed" has none; use algorithm="brute"')
         return GivenSearch(GivenGram(self.X_fit_))
@@ -112,7 +112,7 @@ class _KernelNeighbors(KernelEstimator):
             what, K = "the precomputed Gram matrix", GivenGram(self.X_fit_[np.ix_(some, some)])
         else:
             what = f"{self.kernel_!r} ({certificate.reason})"
-            K = gram(self.kernel_, validate.take(self.X_fit_, some), engine=self.engine, validated=True)
+            K = gram(self.kernel_, validate.take(self.X_fit_, some), engine=engine_of(self), validated=True)
         values = K.dense().astype(np.float64)
         smallest, _ = smallest_eigenvalue(GivenGram(values).centred().dense(), np.random.default_rng(0))
         size = max(np.abs(values).max(), np.finfo(K.dtype).tiny)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NotPSDError, NumericalWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forget
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
 from mercer.estimators.labels import class_labels
 from mercer.gram import GivenGram, gram
@@ -190,7 +190,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         codes = _codes(_column(y, validate.n_rows(rows)), _same_classes(self.classes_, classes))
         X = _stacked(self.X_fit_, rows)
         codes = np.concatenate([fit.state.labels, codes])
-        K = gram(self.kernel_, X, engine=self.engine, memory=self.memory, validated=True)
+        K = gram(self.kernel_, X, engine=engine_of(self), memory=self.memory, validated=True)
         return self._learn(X, codes, K, [np.arange(len(fit.state.rows), len(codes))], fit.state)
 
     def _first_rows(self, X, y, classes):
@@ -249,7 +249,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         """Fitted state; all of it is computed before any of it is set, so that a partial_fit may be interrupted."""
         rows = X[np.ix_(kept, kept)] if isinstance(self.kernel_, str) else validate.take(X, kept)
         stored = GivenGram(rows) if isinstance(self.kernel_, str) else gram(
-            self.kernel_, rows, engine=self.engine, memory=self.memory, validated=True)  # fmt: skip
+            self.kernel_, rows, engine=engine_of(self), memory=self.memory, validated=True)  # fmt: skip
         self._check_definite(stored)
         coefficients = _machine(solution, fit.variant).astype(K.dtype)
         weights = finite_product(self._features(rows).T, coefficients) if primal else None
@@ -363,7 +363,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         if isinstance(self.kernel_, str):
             return np.diagonal(_dense(validate.prediction(self, X)))
         rows = validate.prediction(self, X, self.kernel_.reads, self.kernel_.columns)
-        return gram(self.kernel_, rows, engine=self.engine, memory=self.memory, validated=True).diag()
+        return gram(self.kernel_, rows, engine=engine_of(self), memory=self.memory, validated=True).diag()
 
     def _margin(self, X, codes):
         """Smallest lead of the right class, and the bias or None, of the machine scaled to norm 1."""

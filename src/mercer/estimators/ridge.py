@@ -373,7 +373,10 @@ class KernelRidge(_RidgeBase):
     def explain(self, X, y=None) -> str:
         """What fit would do with these data, and what each way to do it would take: bytes, seconds, what stands against it."""
         rows = X if self._precomputed or is_dask(X) else self._kernel().validated(X)
-        p, there = self._problem(rows, 1 if y is None or np.ndim(y) == 1 else y.shape[1]), is_dask(X)
+        p, there = (
+            validate.at_rows(self, X)._problem(rows, 1 if y is None or np.ndim(y) == 1 else y.shape[1]),
+            is_dask(X),
+        )
         p = replace(p, cluster=cluster_threads())
         ways = ridge_ways(p)
 

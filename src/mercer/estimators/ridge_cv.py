@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer import validate
 from mercer.errors import NotPSDError, NumericalWarning
-from mercer.estimators.base import CONSTRAINTS, forget
+from mercer.estimators.base import CONSTRAINTS, engine_of, forget
 from mercer.estimators.charts import tunable
 from mercer.estimators.evidence import Settings, climb
 from mercer.estimators.objectives import ridge_criterion
@@ -162,16 +162,16 @@ class KernelRidgeCV(_RidgeBase):
         start = self._start_alpha(part, targets, root, alphas)
         names = tunable(self.kernel_, None if isinstance(self.tune, str) else self.tune, "tune")
         fixed = tuple(n for n in self.kernel_.differentiable if n not in names)
-        settings = Settings(fixed=fixed, max_iter=self.max_iter, engine=self.engine, memory=self.memory)
+        settings = Settings(fixed=fixed, max_iter=self.max_iter, engine=engine_of(self), memory=self.memory)
         evaluate, reported = ridge_criterion(loo_gradient, targets, root, self.fit_intercept, scale)
         self.tuning_ = as_tuning(climb(evaluate, self.kernel_, part, {"alpha": start}, settings), "loo", reported)
         self.kernel_ = self.tuning_.kernel
-        tuned = gram(self.kernel_, X, engine=self.engine, memory=self.memory, validated=True)
+        tuned = gram(self.kernel_, X, engine=engine_of(self), memory=self.memory, validated=True)
         spread = [1.0] if len(index) == n else 10.0 ** np.linspace(-1, 0.5, 7)
         return tuned, self.tuning_.alpha * np.asarray(spread)
 
     def _start_alpha(self, X, Y, root, alphas):
-        K = gram(self.kernel_, X, engine=self.engine, memory=self.memory, validated=True).dense().astype(np.float64)
+        K = gram(self.kernel_, X, engine=engine_of(self), memory=self.memory, validated=True).dense().astype(np.float64)
         path = ridge_path(K, Y, root, self.fit_intercept)
         alphas = _usable(path, alphas)
         errors = [_weighted_mean_square(path.residuals(a), path.roots).mean() for a in alphas]

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NumericalWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forget
 from mercer.estimators.charts import Chart, by_column
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
 from mercer.estimators.labels import class_labels
@@ -129,7 +129,7 @@ class _RVM(KernelEstimator):
         kernel, path = self._by_column(rows), [solution.evidence]
         for _ in range(_ROUNDS):
             tried, start = _climb(kernel, rows, index, self.fit_intercept, solution, slopes)
-            K = gram(tried, rows, engine=self.engine, memory=self.memory, validated=True)
+            K = gram(tried, rows, engine=engine_of(self), memory=self.memory, validated=True)
             new = solve(self._design(self._distinct(K, rows)[0]), start)
             logger.info("log evidence %.6g with %d basis functions of %r", new.evidence, len(new.active), tried)
             gain = new.evidence - solution.evidence
@@ -167,7 +167,7 @@ class _RVM(KernelEstimator):
             return
         self.X_fit_ = validate.take(rows, union)
         if len(union):
-            self._gram = gram(self.kernel_, self.X_fit_, engine=self.engine, memory=self.memory, validated=True)
+            self._gram = gram(self.kernel_, self.X_fit_, engine=engine_of(self), memory=self.memory, validated=True)
 
     def _tell(self, machines):
         solutions = [m.solution for m in machines]
@@ -371,14 +371,14 @@ class RVMRegressor(RegressorMixin, _RVM):
     def _augmented(self, rows, K):
         """Variance e^2 / (alpha + s) of a basis function at each query: Rasmussen & Quinonero-Candela (2005), section 4."""
         beta, sigma = 1.0 / self.noise_, self.covariance_
-        whole = gram(self.kernel_, self.X_train_, engine=self.engine, memory=self.memory, validated=True)
+        whole = gram(self.kernel_, self.X_train_, engine=engine_of(self), memory=self.memory, validated=True)
         Phi = _with_constant(prepared_gram(self._gram, self.X_train_).dense() if len(self.relevance_) else
                              np.zeros((validate.n_rows(self.X_train_), 0)), len(sigma))  # fmt: skip
         out = np.empty(K.shape[0])
         for start in range(0, len(out), _QUERIES):
             some = np.arange(start, min(start + _QUERIES, len(out)))
             new = validate.take(rows, some)
-            own = gram(self.kernel_, new, engine=self.engine, validated=True).diag()
+            own = gram(self.kernel_, new, engine=engine_of(self), validated=True).diag()
             F = prepared_gram(whole, new).dense()  # (queries, n)
             shared = F @ Phi
             s = beta * np.einsum("in,in->i", F, F) - beta**2 * np.einsum("ia,ia->i", shared @ sigma, shared)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _num_samples
 from mercer import validate
 from mercer.errors import MercerError
 from mercer.estimators.additive import shown
+from mercer.estimators.base import engine_of
 from mercer.estimators.evidence import Settings, climb
 from mercer.estimators.gaussian_methods import Exact
 from mercer.estimators.gaussian_process import GaussianProcessRegressor, refuse_indefinite, spread
@@ -367,7 +368,7 @@ class _Search:
         kernel = _sum(parts)
         limits = {"alpha": (1e-9 * self.variance, 1e2 * self.variance), **_near_periods(kernel)}
         settings = Settings(optimizer="fmin_l_bfgs_b" if max_iter else None, limits=limits, max_iter=max_iter,
-                            engine=self.model.engine, memory=self.model.memory)  # fmt: skip
+                            engine=engine_of(self.model), memory=self.model.memory)  # fmt: skip
         try:
             found = climb(self._interruptible, kernel, self.rows, {"alpha": alpha}, settings)
         except (MercerError, FloatingPointError, OverflowError) as error:

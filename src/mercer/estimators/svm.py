@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning
-from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
+from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forget
 from mercer.estimators.expansion import Expansion
 from mercer.estimators.labels import class_factors, class_labels
 from mercer.estimators.pairs import Pair, PairGrams, pairs_of, sklearn_layout
@@ -125,7 +125,7 @@ class _SVM(KernelEstimator):
         else:
             self.X_fit_ = self.support_vectors_ = validate.take(rows, taking)
             if len(taking):
-                self._gram = gram(self.kernel_, self.X_fit_, engine=self.engine, memory=self.memory, validated=True)
+                self._gram = gram(self.kernel_, self.X_fit_, engine=engine_of(self), memory=self.memory, validated=True)
         return taking
 
     @staticmethod

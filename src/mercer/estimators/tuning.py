@@ -12,7 +12,7 @@ from sklearn.utils.validation import _num_samples
 
 from mercer.errors import MercerError
 from mercer.estimators.additive import shown
-from mercer.estimators.base import KernelEstimator
+from mercer.estimators.base import KernelEstimator, engine_of
 from mercer.estimators.charts import by_column, tunable
 from mercer.estimators.evidence import Climb, Settings, climb, read_bounds, value_at
 from mercer.estimators.gaussian_process import GaussianProcess
@@ -195,7 +195,7 @@ def _settings(model, task, names, bounds, priors):
     if unknown:
         raise ValueError(f"priors names {unknown[0]!r}, but what is learned is {', '.join(learned)}")
     limits = {**task.limits, **limits}
-    return Settings(limits=limits, fixed=fixed, priors=priors, engine=model.engine, memory=model.memory)
+    return Settings(limits=limits, fixed=fixed, priors=priors, engine=engine_of(model), memory=model.memory)
 
 
 def _begun(task, settings, start, ard):

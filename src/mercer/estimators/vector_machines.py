@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer import validate
 from mercer.errors import ConvergenceWarning, NumericalWarning
-from mercer.estimators.base import CONSTRAINTS, forget
+from mercer.estimators.base import CONSTRAINTS, engine_of, forget
 from mercer.estimators.expansion import SizeReport, size_report
 from mercer.estimators.labels import class_labels, sound_factors
 from mercer.estimators.landmarks import Reporter
@@ -157,7 +157,7 @@ class _Machine(ScoredExpansion):
             self._gram = GivenGram(self.X_fit_)
         else:
             self.X_fit_ = validate.take(rows, used)
-            self._gram = gram(self.kernel_, self.X_fit_, engine=self.engine, memory=self.memory, validated=True)
+            self._gram = gram(self.kernel_, self.X_fit_, engine=engine_of(self), memory=self.memory, validated=True)
 
     def _with_expansion(self, centres, coefficients):
         # The certificate is that of the model before; other vectors are no rows of X.

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import validate
 from mercer.engines import usable_engine
 from mercer.errors import ModelFileError
 from mercer.kernels.base import Kernel
@@ -61,7 +62,10 @@ class Writer:
             if isinstance(value, kinds):
                 return method(value, trail)
         if is_estimator(value):
-            return self._made("estimator", value, value.__getstate__(), trail)
+            state = {
+                name: part for name, part in value.__getstate__().items() if name != validate.DEVICE
+            }  # none of the file
+            return self._made("estimator", value, state, trail)
         if RECORDS.has(type(value)):
             return self._record(value, trail)
         raise ModelFileError(self._refusal(value, trail))
@@ -270,13 +274,18 @@ class Reader:
         return restored(cls, state)
 
 
+def _may_be_fitted(cls, name):
+    """Whether a fit may have given this name, which files hold: the device of the rows of a fit is not in them."""
+    return bool(_FITTED.fullmatch(name)) and not hasattr(cls, name) and name != validate.DEVICE
+
+
 def restored(cls, state):
     """An estimator with this state; names that are none of an estimator's are refused. What files of earlier versions lack is
     what the class says it was, and an engine that is not installed here is replaced, with a warning."""
     state = {**getattr(cls, "_newer_parameters", {}), **state}
     parameters = cls._get_param_names()
     missing = [name for name in parameters if name not in state]
-    strange = [name for name in state if name not in parameters and (hasattr(cls, name) or not _FITTED.fullmatch(name))]
+    strange = [name for name in state if name not in parameters and not _may_be_fitted(cls, name)]
     if missing or strange:
         raise ModelFileError(
             f"{cls.__name__}: the file lacks {missing} and has {reprlib.repr(strange)}, which are no attributes of it"
