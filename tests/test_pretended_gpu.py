@@ -17,9 +17,21 @@ if not find_spec("torch"):
 import torch
 
 import test_gpu
+import test_tensors
 from cases import close
 from estimator_cases import ESTIMATOR_CASES
-from mercer import SVC, Engine, GaussianProcessRegressor, KernelPCA, KernelRidge, OneClassSVM, load, save
+from mercer import (
+    SVC,
+    Engine,
+    GaussianProcessRegressor,
+    KernelCCA,
+    KernelPCA,
+    KernelRidge,
+    OneClassSVM,
+    load,
+    mmd_test,
+    save,
+)
 from mercer import kernels as mk
 from mercer.engines import CudaEngine
 from mercer.errors import EngineWarning, MemoryBudgetError, ModelFileError
@@ -40,7 +52,15 @@ SHARED = (
     "test_landmarks_that_share_a_matrix", "test_densities", "test_densities_of_few_digits", "test_neighbours",
     "test_support_vector_machines",
 )  # fmt: skip
+OF_TENSORS = ("test_what_is_made_of_grams_of_tensors", "test_diagnostics_take_tensors")
 globals().update({name: getattr(test_gpu, name) for name in SHARED})
+globals().update({name: getattr(test_tensors, name) for name in OF_TENSORS})
+
+
+@pytest.fixture
+def device():
+    return "cuda"
+
 
 BOTH = 2 * mk.RBF(3.0) + mk.Matern(1.5, 3.0) * mk.Linear()
 
@@ -195,7 +215,7 @@ def test_estimators_work_where_their_rows_lie(model, monkeypatch):
         model.fit(there, y)
         assert memory.most > 20 * X.nbytes  # tiles, not the rows alone
         if hasattr(model, "explain"):
-            assert "on cuda:0" in model.explain(there)
+            assert "on cuda:0" in clone(model).explain(there)
         before = memory.now
         model.set_params(engine="cpu").fit(there, y)  # what is asked for counts
         assert memory.now <= before
@@ -203,6 +223,27 @@ def test_estimators_work_where_their_rows_lie(model, monkeypatch):
             assert "on cuda:0" not in model.explain(there)
         model.set_params(engine=None).fit(X, y)
         assert "cuda" not in repr(vars(model))
+
+
+@pytest.mark.parametrize("model", [KernelRidge(), KernelRidge(n_landmarks=10, random_state=0), SVC()], ids=str)
+def test_targets_and_weights_may_lie_there(model):
+    X, w = rows(60), np.random.default_rng(1).random(60)
+    y = (X[:, 0] > 0).astype(int) if isinstance(model, SVC) else X[:, 0]
+    model = clone(model).set_params(kernel=mk.RBF(2.0))
+    here = clone(model).fit(X, y, sample_weight=w)
+    X_there, y_there, w_there = (torch.tensor(part, device="cuda") for part in (X, y, w))
+    there = model.fit(X_there, y_there, sample_weight=w_there)
+    assert there.score(X_there, y_there, w_there) == pytest.approx(here.score(X, y, w), rel=1e-9)
+    close(there.predict(X_there), here.predict(X), 1e-6)
+
+
+def test_second_views_and_samples_may_lie_there():
+    X, Y, Z = rows(40), rows(40, 2, 1), rows(30, 3, 2)
+    X_there, Y_there, Z_there = (torch.tensor(part, device="cuda") for part in (X, Y, Z))
+    pairs = (KernelCCA(1).fit(*views) for views in ((X_there, Y_there), (X, Y)))
+    assert next(pairs).correlations_ == pytest.approx(next(pairs).correlations_, rel=1e-6)
+    there, here = (mmd_test(*samples, random_state=0) for samples in ((X_there, Z_there), (X, Z)))
+    assert (there.p_value, there.statistic) == (here.p_value, pytest.approx(here.statistic, rel=1e-9))
 
 
 def test_models_of_rows_on_a_gpu_go_elsewhere(tmp_path, monkeypatch):

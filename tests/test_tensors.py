@@ -15,9 +15,10 @@ import scipy.sparse as sp
 from cases import close
 from mercer import Engine, KernelRidge
 from mercer import kernels as mk
+from mercer.diagnostics import alignment, check_kernel, repair, spectrum
 from mercer.engines import CudaEngine, get_engine
 from mercer.errors import EngineWarning, MemoryBudgetError, NanError
-from mercer.gram import gram
+from mercer.gram import Diagonal, gram
 
 if not find_spec("torch"):
     pytest.skip("needs torch", allow_module_level=True)
@@ -94,6 +95,49 @@ def test_products_of_tensors_keep_the_wider_precision():
     assert (T @ torch.ones(5, dtype=torch.float64)).dtype == torch.float64
     assert (T @ torch.ones(5, dtype=torch.int64)).dtype == torch.float32
     assert (T @ np.ones((5, 2, 2), "float32")).shape == (5, 2, 2)
+
+
+@pytest.fixture
+def device():
+    return "cpu"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda K, L, v: K.centred(),
+        lambda K, L, v: L.centred(K),
+        lambda K, L, v: K + Diagonal(0.5),
+        lambda K, L, v: K + Diagonal(v),
+    ],
+)
+def test_what_is_made_of_grams_of_tensors(make, device):
+    """Centred, or with a diagonal: tensors in, tensors out."""
+    X, Y, v, V = rows(20), rows(7, seed=1), rows(20)[:, 0], rows(20, 2, seed=2)
+    here = make(gram(K, X), gram(K, Y, X), v)
+    T, S, t, U = (torch.tensor(part, device=device) for part in (X, Y, v, V))
+    there = make(gram(K, T), gram(K, S, T), t)
+    assert (there.shape, there.dtype) == (here.shape, here.dtype)
+    for verb in (
+        lambda A, W: A @ W, lambda A, W: A @ W[:, 0], lambda A, W: A.dense(), lambda A, W: A.diag(), lambda A, W: A.rows([3, 5]),
+    ):  # fmt: skip
+        found = verb(there, U)
+        assert found.device.type == device
+        close(found.cpu(), verb(here, V), 1e-12)
+    assert there.trace() == pytest.approx(here.trace(), rel=1e-12)
+    with pytest.raises(ValueError, match="requires a gradient"):
+        there @ torch.ones(20, device=device).requires_grad_()
+
+
+def test_diagnostics_take_tensors(device):
+    X = rows(20)
+    there, here = (gram(K, part) for part in (torch.tensor(X, device=device), X))
+    close(spectrum(there), spectrum(here), 1e-12)
+    close(repair(there.dense()).matrix, repair(here).matrix, 1e-12)
+    y = torch.tensor(X[:, 0], device=device)
+    assert alignment(there, y) == pytest.approx(alignment(here, X[:, 0]), rel=1e-9)
+    assert check_kernel(K, torch.tensor(X, device=device)).ok
+    assert check_kernel(there.dense()).ok
 
 
 def test_views_that_are_not_contiguous():

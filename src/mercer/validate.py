@@ -31,6 +31,7 @@ __all__ = [
     "is_tensor",
     "memory_bytes",
     "merged",
+    "n_given",
     "n_rows",
     "numeric",
     "objects",
@@ -623,7 +624,7 @@ def sample_weight(weight, n) -> np.ndarray | None:
     """Non-negative finite float64 weights of length n, or None."""
     if weight is None:
         return None
-    w = np.asarray(weight)
+    w = np.asarray(array_of(weight, "sample_weight"))
     if w.ndim == 0:
         w = np.full(n, float(w))
     if w.dtype.kind not in "biuf":
@@ -641,6 +642,11 @@ def sample_weight(weight, n) -> np.ndarray | None:
     if low < 1e-100 or high > 1e100:
         raise ValueError(f"sample_weight has entries from {low:.3g} to {high:.3g}; rescale them into 1e-100 ... 1e100")
     return w
+
+
+def n_given(kept, weight) -> int:
+    """How many rows were given, of which those without weight are not among the `kept`."""
+    return max(len(kept), np.asarray(array_of(weight, "sample_weight")).size)
 
 
 def canonical(X, y, weight):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from mercer import validate
 from mercer.diagnostics.matrices import Matrix, symmetric
 
 __all__ = ["alignment"]
@@ -29,6 +30,7 @@ def alignment(K1: Matrix, K2: Matrix, *, centred: bool = True) -> float:
 
 
 def _matrix(K, centred, name):
+    K = validate.array_of(K, name)
     y = None if hasattr(K, "dense") or hasattr(K, "toarray") else np.asarray(K)
     if y is not None and y.ndim == 1 and y.dtype.kind in "biuf":
         if name == "K1":

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import validate
 from mercer.errors import NanError, NotPSDError
 from mercer.gram import Operator, gram
 from mercer.kernels import Kernel, as_kernel
@@ -32,7 +33,8 @@ Matrix = Any  # what becomes a 2-D array of real numbers: an array, nested lists
 
 def array(K: Matrix, name: str = "K") -> np.ndarray:
     """2-D float array with finite entries; float32 stays float32."""
-    K = K.dense() if isinstance(K, Operator) else K.toarray() if sp.issparse(K) else np.asarray(K)
+    K = validate.array_of(K.dense() if isinstance(K, Operator) else K, name)
+    K = K.toarray() if sp.issparse(K) else np.asarray(K)
     if K.ndim != 2 or K.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be a matrix of real numbers, got shape {K.shape} of {K.dtype}")
     K = K if K.dtype.char in "fd" else K.astype(np.float32 if K.dtype == np.float16 else np.float64)
@@ -56,7 +58,7 @@ def symmetric(kernel_or_matrix: Any, X=None, engine=None) -> np.ndarray:
     """The symmetric Gram matrix of a kernel on X, or the given matrix once it has proved symmetric; exactly so afterwards."""
     kernel = as_kernel_or_none(kernel_or_matrix, X)
     if kernel is not None:
-        return gram(kernel, X, engine=engine).dense()
+        return validate.array_of(gram(kernel, X, engine=engine).dense())
     K = square(kernel_or_matrix)
     check_symmetric(K)
     return (K + K.T) / 2

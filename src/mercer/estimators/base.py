@@ -119,7 +119,7 @@ class KernelEstimator(BaseEstimator):
         needs = () if kernel is None else (kernel.reads, kernel.columns)
         rows, y, w, kept = validate.training(self, X, y, sample_weight, *needs, **checks)
         if kernel is None:
-            rows = self._square(rows, kept, n=max(len(kept), np.asarray(sample_weight).size))
+            rows = self._square(rows, kept, n=validate.n_given(kept, sample_weight))
         return (rows if kernel is None else validate.owned(rows, X)), y, w
 
     def _canonical(self, X, y, sample_weight, read, **checks):
@@ -129,7 +129,7 @@ class KernelEstimator(BaseEstimator):
         rows, y, w, kept = validate.training(self, X, y, sample_weight, *needs, **checks)
         T = read(y)
         if kernel is None:
-            rows = self._square(rows, kept, n=max(len(kept), np.asarray(sample_weight).size))
+            rows = self._square(rows, kept, n=validate.n_given(kept, sample_weight))
             rows, T, w = self._merged(rows, T, w)
             return rows, T, np.ones(len(T)) if w is None else w, np.arange(len(T)) if self.kept_ is None else self.kept_
         rows, T, w, first = validate.canonical(rows, T, w)

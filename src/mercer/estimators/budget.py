@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +18,7 @@ from mercer.estimators.base import CONSTRAINTS, engine_of, forget, lazily
 from mercer.estimators.design import DesignSweeps, Targets
 from mercer.estimators.expansion import SizeReport, size_report
 from mercer.estimators.labels import Labels, sound_factors
+from mercer.estimators.mixins import RegressorMixin
 from mercer.estimators.scores import ScoredClassifier, ScoredExpansion
 from mercer.gram import GivenGram, gram
 from mercer.gram.plan import budget, require

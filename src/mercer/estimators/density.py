@@ -153,7 +153,7 @@ class KernelDensity(DensityMixin, BaseEstimator):
             raise ValueError(f'metric_params={self.metric_params!r}: metric="euclidean" has none; use None')
         rows, _, w, kept = validate.training(self, X, None, sample_weight)
         rows = validate.owned(dense(rows), X)
-        n = max(len(kept), np.asarray(sample_weight).size)
+        n = validate.n_given(kept, sample_weight)
         found = self._found(rows, w)
         total = float(len(rows) if w is None else w.sum())
         w = np.full(len(rows), 1.0 / len(rows)) if w is None else w / total

@@ -6,7 +6,7 @@ from numbers import Integral
 
 import numpy as np
 from scipy import special
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,6 +15,7 @@ from mercer.errors import NumericalWarning
 from mercer.estimators.base import engine_of, forget
 from mercer.estimators.density import DENSITY_CONSTRAINTS, dense
 from mercer.estimators.labels import class_labels
+from mercer.estimators.mixins import ClassifierMixin
 from mercer.kernels import RBF
 from mercer.registry import register_estimator
 from mercer.solvers.bandwidths import root_of, select_bandwidth, spread

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, softmax
-from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -13,6 +13,7 @@ from mercer import validate
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget
 from mercer.estimators.expansion import Expansion
 from mercer.estimators.labels import class_labels
+from mercer.estimators.mixins import ClassifierMixin
 from mercer.gram import GivenGram
 from mercer.gram.plan import budget, require
 from mercer.registry import register_estimator

@@ -5,7 +5,6 @@ from numbers import Integral
 
 import numpy as np
 from scipy.stats import norm, qmc
-from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,6 +15,7 @@ from mercer.estimators.evidence import climb
 from mercer.estimators.expansion import Expansion
 from mercer.estimators.gaussian_process import SEARCH, GaussianProcess
 from mercer.estimators.labels import class_labels
+from mercer.estimators.mixins import ClassifierMixin
 from mercer.gram import gram, prepared_gram
 from mercer.registry import register_estimator
 from mercer.solvers.laplace import LaplaceModes, averaged, averaged_softmax, laplace

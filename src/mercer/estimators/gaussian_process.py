@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +21,7 @@ from mercer.estimators.evidence import Settings, climb, read_bounds, value_at
 from mercer.estimators.expansion import Expansion
 from mercer.estimators.gaussian_methods import METHODS, Exact, Observed, noiseless, symmetric
 from mercer.estimators.landmarks import fresh_seed
+from mercer.estimators.mixins import RegressorMixin
 from mercer.estimators.plan import Problem, explanation, gaussian_plan, gaussian_rank, gaussian_ways
 from mercer.gram import gram, prepared_gram
 from mercer.gram.plan import budget, require

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +18,7 @@ from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forg
 from mercer.estimators.design import GROUP, Columns, Design, DesignSweeps, Shared, Tail, Targets
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
 from mercer.estimators.labels import Labels
+from mercer.estimators.mixins import RegressorMixin
 from mercer.estimators.scores import ScoredClassifier
 from mercer.gram import GivenGram, gram, prepared_gram
 from mercer.gram.plan import budget, require

@@ -8,13 +8,14 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import stats
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validate
 from mercer.errors import NumericalWarning
 from mercer.estimators.base import forget
+from mercer.estimators.mixins import RegressorMixin
 from mercer.estimators.nadaraya_watson import WINDOWS, column_namer, dense_rows
 from mercer.gram import budget
 from mercer.gram.plan import require

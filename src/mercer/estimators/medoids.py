@@ -6,7 +6,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer import validate
@@ -14,6 +14,7 @@ from mercer.errors import ConvergenceWarning, NanError, NotPSDError, NumericalWa
 from mercer.estimators.base import CONSTRAINTS, engine_of, forget
 from mercer.estimators.clusters import ClusterRows, printing, transforms_if
 from mercer.estimators.labels import class_labels
+from mercer.estimators.mixins import ClassifierMixin
 from mercer.gram import GivenGram, gram, prepared_gram
 from mercer.gram.plan import budget, require
 from mercer.linalg import Status

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy import special
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning as PeerConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from mercer import validate
 from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import dense_rows, forget
+from mercer.estimators.mixins import RegressorMixin
 from mercer.kernels.normals import Until, fit_mixture, log_joint, patterns
 from mercer.random import generator
 from mercer.registry import register_estimator

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, MultiOutputMixin, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -18,6 +18,7 @@ from mercer.errors import ConvergenceWarning, NotPSDError, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, engine_of, forget
 from mercer.estimators.expansion import Expansion
 from mercer.estimators.labels import class_factors, class_labels
+from mercer.estimators.mixins import ClassifierMixin, RegressorMixin
 from mercer.estimators.pairs import pairs_of
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.svm import SVC

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,6 +15,7 @@ from mercer import validate
 from mercer.engines import get_engine
 from mercer.errors import NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forget
+from mercer.estimators.mixins import RegressorMixin
 from mercer.gram import GivenGram, budget, gram, prepared_gram
 from mercer.gram.plan import require
 from mercer.kernels import RBF, Kernel, Laplacian

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import validate
 from mercer.errors import NotPSDError, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forget
+from mercer.estimators.mixins import ClassifierMixin, RegressorMixin
 from mercer.gram import GivenGram, budget, gram
 from mercer.gram.plan import require
 from mercer.linalg import smallest_eigenvalue

@@ -8,7 +8,6 @@ from numbers import Integral
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -19,6 +18,7 @@ from mercer.errors import ConvergenceWarning, NotPSDError, NumericalWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forget
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
 from mercer.estimators.labels import class_labels
+from mercer.estimators.mixins import ClassifierMixin
 from mercer.gram import GivenGram, gram
 from mercer.linalg import smallest_eigenvalue
 from mercer.random import generator

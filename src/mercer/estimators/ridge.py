@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,6 +19,7 @@ from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, forget, lazily
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
 from mercer.estimators.landmarks import LANDMARK_CONSTRAINTS, RidgeFit, on_landmarks, problem_of, refuse_checkpoint
+from mercer.estimators.mixins import RegressorMixin
 from mercer.estimators.plan import cg_rank, explanation, landmark_plan, ridge_plan, ridge_ways
 from mercer.gram import GivenGram, prepared_gram
 from mercer.gram.plan import budget

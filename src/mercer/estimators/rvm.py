@@ -9,7 +9,6 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, log_softmax
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,6 +18,7 @@ from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forg
 from mercer.estimators.charts import Chart, by_column
 from mercer.estimators.expansion import Expansion, SizeReport, size_report
 from mercer.estimators.labels import class_labels
+from mercer.estimators.mixins import ClassifierMixin, RegressorMixin
 from mercer.gram import GivenGram, gram, prepared_gram
 from mercer.gram.plan import budget
 from mercer.linalg import Status

@@ -1,7 +1,6 @@
 """Machines whose answers are scores: those of one expansion, and what classifiers say of scores."""
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -9,6 +8,7 @@ from mercer import validate
 from mercer.estimators.base import KernelEstimator, lazily
 from mercer.estimators.expansion import Expansion
 from mercer.estimators.labels import log_probabilities, most_likely, probabilities
+from mercer.estimators.mixins import ClassifierMixin
 from mercer.gram import prepared_gram
 
 __all__ = ["ScoredClassifier", "ScoredExpansion"]

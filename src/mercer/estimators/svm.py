@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin, clone
+from sklearn.base import OutlierMixin, clone
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
@@ -19,6 +19,7 @@ from mercer.errors import ConvergenceWarning
 from mercer.estimators.base import CONSTRAINTS, KernelEstimator, engine_of, forget
 from mercer.estimators.expansion import Expansion
 from mercer.estimators.labels import class_factors, class_labels
+from mercer.estimators.mixins import ClassifierMixin, RegressorMixin
 from mercer.estimators.pairs import Pair, PairGrams, pairs_of, sklearn_layout
 from mercer.gram import GivenGram, gram
 from mercer.gram.plan import budget
@@ -70,7 +71,7 @@ class _SVM(KernelEstimator):
         kernel = None if self._precomputed else self._kernel()
         needs = () if kernel is None else (kernel.reads, kernel.columns)
         rows, y, w, kept = validate.training(self, X, y, sample_weight, *needs, **checks)
-        n = max(len(kept), np.asarray(sample_weight).size)
+        n = validate.n_given(kept, sample_weight)
         self.shape_fit_ = (n, getattr(self, "n_features_in_", 1))
         if kernel is None:
             rows = self._square(rows, kept, n)

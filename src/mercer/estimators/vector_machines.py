@@ -6,7 +6,6 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -16,6 +15,7 @@ from mercer.estimators.base import CONSTRAINTS, engine_of, forget
 from mercer.estimators.expansion import SizeReport, size_report
 from mercer.estimators.labels import class_labels, sound_factors
 from mercer.estimators.landmarks import Reporter
+from mercer.estimators.mixins import RegressorMixin
 from mercer.estimators.scores import ScoredClassifier, ScoredExpansion
 from mercer.gram import GivenGram, gram
 from mercer.gram.plan import budget, require

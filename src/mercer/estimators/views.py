@@ -5,11 +5,14 @@ from numbers import Real
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import validate
+
 __all__ = ["view_rows"]
 
 
 def view_rows(X, kernel, name):
     """Validated rows for a kernel; numbers in one dimension are rows of one column."""
+    X = validate.array_of(X, name)
     if kernel.reads in ("vectors", "gaps") and not sp.issparse(X) and not isinstance(X, dict):
         X = _column(X)
     return kernel.validated(X, name)

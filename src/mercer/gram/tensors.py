@@ -6,9 +6,9 @@ import numpy as np
 
 from mercer import validate
 from mercer.gram.lazy import Gram
-from mercer.gram.operators import Operator
+from mercer.gram.operators import Diagonal, Operator
 
-__all__ = ["TensorGram"]
+__all__ = ["TensorGram", "TensorOperator"]
 
 
 class TensorGram(Gram):
@@ -48,18 +48,31 @@ class TensorGram(Gram):
         return self._tensors(self._plain().diag())
 
     def __matmul__(self, V):
-        import torch
-
         if isinstance(V, Operator):
             return NotImplemented
+        V = self._right_hand_sides(V)
+        found = self._made("matmul", V.reshape(len(V), math.prod(V.shape[1:])))
+        return found.reshape(len(found), *V.shape[1:])
+
+    def _right_hand_sides(self, V):
+        """What can be multiplied with, on the device of the rows."""
+        import torch
+
         V = torch.as_tensor(V)
         validate.tensor_device(X=torch.empty(0, device=self.device), V=V)
         if V.requires_grad:
             raise ValueError("V requires a gradient, which does not pass through mercer; pass V.detach()")
         if V.ndim == 0 or V.shape[0] != self.shape[1]:
             raise ValueError(f"cannot multiply {self.shape[0]} x {self.shape[1]} with shape {tuple(V.shape)}")
-        found = self._made("matmul", V.reshape(len(V), math.prod(V.shape[1:])))
-        return found.reshape(len(found), *V.shape[1:])
+        return V
+
+    def centred(self, like=None):
+        return TensorOperator(self, self._plain().centred(_without_tensors(like)))
+
+    def __add__(self, other):
+        if not isinstance(other, Diagonal):
+            return NotImplemented
+        return TensorOperator(self, self._plain() + Diagonal(validate.array_of(other.values, "the diagonal")))
 
     def reduce(self, op, **options):
         self._require_columns()
@@ -76,6 +89,41 @@ class TensorGram(Gram):
 
     def pullback_inputs(self, W=None):
         return self._tensors(self._plain().pullback_inputs(_weights(W)))
+
+
+class TensorOperator(Operator):
+    """What is made from a Gram of tensors, a sum with a diagonal or a centred one: its products and parts are tensors, too."""
+
+    def __init__(self, base: TensorGram, made: Operator):
+        self.base, self.made = base, made
+
+    @property
+    def shape(self):
+        return self.made.shape
+
+    @property
+    def dtype(self):
+        return self.made.dtype
+
+    def __matmul__(self, V):
+        V = self.base._right_hand_sides(V)
+        return self.base._tensors(self.made @ validate.array_of(V, "V"))
+
+    def dense(self):
+        return self.base._tensors(self.made.dense())
+
+    def diag(self):
+        return self.base._tensors(self.made.diag())
+
+    def rows(self, index):
+        return self.base._tensors(self.made.rows(index))
+
+    def trace(self):
+        return self.made.trace()
+
+
+def _without_tensors(gram):
+    return gram._plain() if isinstance(gram, TensorGram) else gram
 
 
 def _weights(W):

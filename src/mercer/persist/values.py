@@ -62,9 +62,8 @@ class Writer:
             if isinstance(value, kinds):
                 return method(value, trail)
         if is_estimator(value):
-            state = {
-                name: part for name, part in value.__getstate__().items() if name != validate.DEVICE
-            }  # none of the file
+            # Where its rows lay is nothing of a file.
+            state = {k: part for k, part in value.__getstate__().items() if k != validate.DEVICE}
             return self._made("estimator", value, state, trail)
         if RECORDS.has(type(value)):
             return self._record(value, trail)
