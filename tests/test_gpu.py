@@ -153,6 +153,16 @@ def test_ridge(options):
     close(there, here, 1e-5)
 
 
+def test_rows_on_the_gpu_are_fitted_there(gpu):
+    X, y = data(500)
+    there = (gpu.tensor(part, device="cuda") for part in (X, y))
+    asked = KernelRidge(kernel=mk.RBF(1.5), alpha=0.1, engine="cuda").fit(X, y)
+    model = KernelRidge(kernel=mk.RBF(1.5), alpha=0.1).fit(*there)
+    close(model.predict(gpu.tensor(X, device="cuda")), asked.predict(X), 1e-12)
+    centred, plain = (gram(mk.RBF(1.5), part).centred() for part in (gpu.tensor(X, device="cuda"), X))
+    close((centred @ gpu.tensor(X, device="cuda")).cpu(), plain @ X, 1e-9)
+
+
 @pytest.mark.parametrize("kept", [False, True])
 def test_rows_are_sent_while_the_card_works(kept, monkeypatch):
     """More rows than it holds: their blocks come by another stream, and their memory is used again."""
@@ -229,9 +239,13 @@ def test_little_memory(gpu):
     exact = K @ X[:, :1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mercer.engines._triton_run.why_not", lambda *arguments: "tiles in this test")
+        W = np.ones((len(X), 1)), X[:2000, :1]
+        G = gram(mk.RBF(7.0), X, X[:2000] + np.float32(1), engine="cuda")
+        slope = G.pullback(W)["lengthscale"]
         gpu.cuda.empty_cache()
         gpu.cuda.set_per_process_memory_fraction(0.004)
         try:
             close(K @ X[:, :1], exact, 1e-4)
+            close(G.pullback(W)["lengthscale"], slope, 1e-4)
         finally:
             gpu.cuda.set_per_process_memory_fraction(1.0)

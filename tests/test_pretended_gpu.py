@@ -48,7 +48,8 @@ pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a re
 
 SHARED = (
     "test_every_kernel", "test_reductions", "test_many_columns", "test_widths", "test_tensors_stay_where_they_are",
-    "test_the_process_may_be_set_to_tf32", "test_factors", "test_ridge", "test_rows_are_sent_while_the_card_works",
+    "test_the_process_may_be_set_to_tf32", "test_factors", "test_ridge",
+    "test_rows_on_the_gpu_are_fitted_there", "test_rows_are_sent_while_the_card_works",
     "test_landmarks_that_share_a_matrix", "test_densities", "test_densities_of_few_digits", "test_neighbours",
     "test_support_vector_machines",
 )  # fmt: skip
