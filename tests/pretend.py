@@ -197,7 +197,8 @@ def import_interpreter():
     if not torch.cuda.is_available():
         with pytest.MonkeyPatch.context() as environment:
             environment.setenv("TRITON_INTERPRET", "1")
-            import triton.language  # noqa: F401
+
+            from mercer.solvers import _triton_smo  # noqa: F401
 
 
 def interpret(kernel, grid, arguments, options):
@@ -238,6 +239,7 @@ def _replace_kernels(patch, launch):
         return
     from mercer.solvers import _triton_smo
 
+    patch.setattr(_triton_run, "_functions", {})  # those of other tests are made for the interpreter, or are not
     function, solve = _triton_run._function, _triton_smo._solve
     patch.setattr(_triton_run, "_function", lambda text: _Launched(function(text), launch))
     patch.setattr(_triton_smo, "_solve", _Launched(solve, launch))

@@ -25,11 +25,8 @@ _INNER = 0.1  # as in `smo`
 _TINY = 1e-12
 _CORRECTIONS, _PATIENCE = 5, 30
 _SHARE = 0.8  # of a device that the Gram may take
-_ROWS, _PARTS, _FEWEST = (
-    4096,
-    16,
-    32,
-)  # that are copied in float64 at a time: at most so many, a small part of all, at least
+_ROWS, _FEWEST = 4096, 32  # multiplied in float64 at a time, at most and at least
+_PARTS = 16  # that copies for that are of the Gram
 _LOOK = 32  # steps between two looks whether blocks are solved
 _FEW = 4  # variables that moved are fewer than this part of all: only their rows are multiplied
 _NEVER = 1e300  # less urgent than any slope, more than what was taken already
