@@ -556,22 +556,22 @@ def device_of(estimator) -> str | None:
     return getattr(estimator, DEVICE, None)
 
 
-def _note_device(estimator, X):
-    device = str(X.device) if is_tensor(X) and X.device.type != "cpu" else None
-    if device != device_of(estimator):  # others have no such attribute
-        setattr(estimator, DEVICE, device)
+def _gpu_of(X):
+    return str(X.device) if is_tensor(X) and X.device.type != "cpu" else None
 
 
 def at_rows(estimator, X):
-    """A copy that is where it will be while it fits these rows."""
+    """The estimator, or a copy of it, where it will be while it fits these rows."""
+    if _gpu_of(X) == device_of(estimator):
+        return estimator
     there = copy(estimator)
-    _note_device(there, X)
+    setattr(there, DEVICE, _gpu_of(X))
     return there
 
 
 def _estimator_rows(estimator, X, y, reads, columns, reset, **checks):
-    if reset:
-        _note_device(estimator, X)
+    if reset and _gpu_of(X) != device_of(estimator):  # others have no such attribute
+        setattr(estimator, DEVICE, _gpu_of(X))
     X, y = array_of(X), array_of(y, "y")
     if isinstance(X, dict) and not sp.issparse(X):
         rows(X, reads)  # raises with the hint

@@ -175,9 +175,11 @@ class TensorGradients(Gradients):
     def _tiles(self, weights):
         """Blocks of rows that do not fit the device are halved; one that did not is not in the sums."""
         columns = self.engine.columns_of(self.y)
-        self.engine.by_rows(
-            lambda i, j: self._merge(self._row_of_tiles(weights, slice(i, j), columns)), len(self.x)
-        )  # fmt: skip
+
+        def rows(start, stop):
+            self._merge(self._row_of_tiles(weights, slice(start, stop), columns))
+
+        self.engine.by_rows(rows, len(self.x))
 
     def _fusible(self, weights):
         """Whether generated kernels can make all the sums, and W has a rank low enough for them."""
